@@ -40,14 +40,29 @@ const contentTypes: Readonly<Record<string, string>> = {
   '.png': 'image/png',
 }
 
+interface PageOptions {
+  readonly page: PageName
+  isPagePath(path: string): boolean
+  /** Paths below /api/v1 that the HTML file asks for, for who has the cookie of a session. */
+  firstRequests(ctx: Koa.Context): readonly string[]
+  readonly sessionCookie: string
+  readonly brand?: Brand | undefined
+}
+
 const loadedPages = new Map<PageName, Promise<ReadonlyMap<string, PageFile>>>()
 
 /**
  * A page for browsers: assets by their names, and the HTML file for its paths. Other paths are none of its. Calls wait while a file is
  * served, so the headers are made once and the response is written here: through `ctx.body` it took 1.0 to 1.4 times the CPU.
  */
-export const servePage = (page: PageName, isPagePath: (path: string) => boolean, brand?: Brand): Koa.Middleware => {
+export const servePage = ({ page, isPagePath, firstRequests, sessionCookie, brand }: PageOptions): Koa.Middleware => {
   const readFiles = openOnce(async () => addBrand(await getOrCreate(loadedPages, page, readPageFiles), brand))
+  /** By what they ask for. */
+  const htmlFiles = new Map<string, Promise<PageFile>>()
+  const askForFirst = (html: PageFile, ctx: Koa.Context): PageFile | Promise<PageFile> => {
+    const links = ctx.cookies.get(sessionCookie, { signed: false }) === undefined ? '' : firstRequests(ctx).map(linkTo).join('')
+    return links === '' ? html : getOrCreate(htmlFiles, links, () => addToHead(html, links))
+  }
   return async (ctx, next) => {
     const isAsset = ctx.path.startsWith('/assets/')
     if (!isAsset && !isPagePath(ctx.path)) return next()
@@ -56,7 +71,8 @@ export const servePage = (page: PageName, isPagePath: (path: string) => boolean,
       throw new ApiError(405, 'method', 'the page is read with GET')
     }
     const files = await readFiles()
-    const file = files.get(isAsset ? ctx.path : '/index.html')
+    const html = files.get('/index.html')
+    const file = isAsset ? files.get(ctx.path) : html && (await askForFirst(html, ctx))
     if (file === undefined && isAsset) throw new ApiError(404, 'not-found', 'there is no such file')
     if (file === undefined) throw new ApiError(500, 'internal', 'the page has not been built; run `npm run build`')
     respondWithFile(ctx, acceptsGzip(ctx) ? file.gzipped : file.plain)
@@ -69,6 +85,13 @@ const addBrand = async (files: ReadonlyMap<string, PageFile>, brand: Brand | und
   const added = [...brand.files, { path: '/index.html', bytes: Buffer.from(brand.addTo(html.plain.bytes.toString())) }]
   return new Map([...files, ...(await Promise.all(added.map(async ({ path, bytes }) => [path, await toPageFile(path, bytes)] as const)))])
 }
+
+/** The page asks for the same again, and gets this response. */
+const linkTo = (path: string): string => `  <link rel="preload" as="fetch" crossorigin href="/api/v1${path.replaceAll('&', '&amp;')}">\n  `
+
+/** After scripts and styles: a browser has six connections. */
+const addToHead = (html: PageFile, links: string): Promise<PageFile> =>
+  toPageFile('/index.html', Buffer.from(html.plain.bytes.toString().replace('</head>', `${links}</head>`)))
 
 const respondWithFile = (ctx: Koa.Context, { headers, bytes }: Representation): void => {
   const { res } = ctx
@@ -97,7 +120,7 @@ const toPageFile = async (path: string, content: Buffer): Promise<PageFile> => {
     headers: {
       'Content-Type': type,
       'Cache-Control': cacheControl,
-      Vary: 'Accept-Encoding',
+      Vary: type === contentTypes['.html'] ? 'Accept-Encoding, Cookie' : 'Accept-Encoding',
       ETag: `"${hash('sha256', bytes, 'base64url')}"`,
       ...(encoding !== undefined && { 'Content-Encoding': encoding }),
     },

@@ -11,6 +11,7 @@ import { findTokenOwner } from './access-tokens.ts'
 import { ApiError, respondWithErrors } from './api-errors.ts'
 import { AccountStreams } from './account-events.ts'
 import { compressJson } from './compress-json.ts'
+import { firstRequestsOfDeveloper } from './first-requests.ts'
 import { servePage } from './page-files.ts'
 import { findPerson } from './people.ts'
 import type { Role } from '../services/accounts/account-fields.ts'
@@ -33,7 +34,17 @@ import { sessionListRoutes } from './routes/sessions.ts'
 import { tokenRoutes } from './routes/tokens.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
-import { hasEnded, isHttps, sessionIdOf, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
+import {
+  hasEnded,
+  isHttps,
+  sessionCookieName,
+  sessionIdOf,
+  sessionMiddleware,
+  sessionOf,
+  signIn,
+  signInSecretOf,
+  signOut,
+} from './sessions.ts'
 import { readSigningKey } from './signing-key.ts'
 
 // What else is loaded with the first request.
@@ -74,7 +85,13 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(respondWithErrors(services.log))
   app.use(securityHeaders(networks.flatMap(({ http, ws }) => [http, ws])))
   app.use(requireHost(url, listenHost))
-  app.use(servePage('developer', path => !path.startsWith('/api/'), brand))
+  app.use(
+    servePage({
+      ...{ page: 'developer', brand, sessionCookie: sessionCookieName(portalCookieName, isHttps(url)) },
+      isPagePath: path => !path.startsWith('/api/'),
+      firstRequests: ({ path }) => firstRequestsOfDeveloper(path),
+    }),
+  )
   app.use(identifyCaller(createClientAddressReader(trustedProxies)))
   app.use(refuseCrossSite)
   app.use(respondWithEventStream)

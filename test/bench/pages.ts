@@ -73,7 +73,7 @@ export const pagesInBrowser = async (servers: BenchServers, reportSkipped: Repor
       title: 'Overview',
       url: `${portal}/`,
       cookies: developer,
-      selectors: ['.plot canvas', '.ranking code', '.network-state'],
+      selectors: ['.plot canvas', '.ranking code', '.ranking.networks .badge'],
       maxMs: maxShownMs,
     }
     const usage = { title: 'Usage of 90 days', url: `${portal}/usage?range=90d`, cookies: developer, selectors: ['.plot canvas', 'tfoot'] }

@@ -11,11 +11,12 @@ import type { Store } from '../../store/store.ts'
 import { ApiError, notFound, respondWithErrors } from '../api-errors.ts'
 import { openMailer } from '../mailer.ts'
 import { compressJson } from '../compress-json.ts'
+import { firstRequestsOfOperator } from '../first-requests.ts'
 import { servePage } from '../page-files.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
 import { readRequest, routerPath } from '../route.ts'
 import { refuseCrossSite, securityHeaders } from '../security.ts'
-import { isHttps, sessionMiddleware } from '../sessions.ts'
+import { isHttps, sessionCookieName, sessionMiddleware } from '../sessions.ts'
 import type { SessionOptions } from '../sessions.ts'
 import { operations } from '../operations/index.ts'
 import { configurationRoutes } from './configuration-routes.ts'
@@ -82,7 +83,14 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   app.use(closeOnUnreadBody)
   app.use(securityHeaders([]))
   app.use(openAtPage)
-  app.use(servePage('operator', path => path === pagePath || path.startsWith(`${pagePath}/`)))
+  const secure = isTls || isHttps(url)
+  app.use(
+    servePage({
+      ...{ page: 'operator', sessionCookie: sessionCookieName(operatorCookieName, secure) },
+      isPagePath: path => path === pagePath || path.startsWith(`${pagePath}/`),
+      firstRequests: ({ path, query }) => firstRequestsOfOperator(path, query['range']),
+    }),
+  )
   app.use(refuseCrossSite)
   app.use(compressJson)
   app.use(
@@ -92,7 +100,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
         clock,
         cookieName: operatorCookieName,
         sameSite: 'strict',
-        secure: isTls || isHttps(url),
+        secure,
       },
       // Another token ends all sessions, on every gateway.
       readSigningKey: () => token.deriveKey('session-cookies'),

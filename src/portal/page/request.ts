@@ -29,6 +29,9 @@ export class RequestError extends Error {
 /** Why the last request found no gateway, or a gateway without its store; else undefined. */
 export const connectionProblem = signal<string | undefined>(undefined)
 
+/** How often figures on a page are read again. */
+const refreshIntervalMs = 15_000
+
 const signedOutListeners: (() => void)[] = []
 
 /** Calls `listener` when a request is refused because nobody is signed in. */
@@ -58,10 +61,48 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
   throw new RequestError(response.status, json.error.message, json.error)
 }
 
-/** A request to the API. */
-export const request = <T>(verb: Verb, path: string, body?: object): Promise<T> => send(verb, `/api/v1${path}`, body)
+const apiPath = '/api/v1'
 
-export const get = <T>(path: string): Promise<T> => request<T>('GET', path)
+/** A request to the API. */
+export const request = <T>(verb: Verb, path: string, body?: object): Promise<T> => send(verb, apiPath + path, body)
+
+/** A request of the HTML file, which the browser has sent while it was still loading the code. */
+interface FirstRequest {
+  readonly response: Promise<unknown>
+  /** Once it has arrived. */
+  value?: unknown
+}
+
+/** What the page shows at first, by path; each until it was read once. */
+const firstRequests = new Map<string, FirstRequest>()
+
+for (const { href } of document.querySelectorAll<HTMLLinkElement>('link[rel=preload][as=fetch]')) {
+  const { pathname, search } = new URL(href)
+  const path = pathname.slice(apiPath.length) + search
+  const response = request<unknown>('GET', path)
+  const begun: FirstRequest = { response }
+  firstRequests.set(path, begun)
+  response.then(
+    value => (begun.value = value),
+    // Who asks for it gets the error.
+    () => undefined,
+  )
+}
+
+/** Resolves when all of them have been answered. */
+export const firstResponses: Promise<unknown> = Promise.allSettled(Array.from(firstRequests.values(), ({ response }) => response))
+
+export const isFirstRequest = (path: string): boolean => firstRequests.has(path)
+
+export const get = <T>(path: string): Promise<T> => {
+  const begun = firstRequests.get(path)
+  firstRequests.delete(path)
+  return begun === undefined ? request<T>('GET', path) : (begun.response as Promise<T>) // of this path
+}
+
+// What was read for one person is shown to no other, and nothing is shown that a page has not asked for soon.
+onSignedOut(() => firstRequests.clear())
+setTimeout(() => firstRequests.clear(), refreshIntervalMs)
 
 // What the browser knows at once; the next request notices the rest.
 addEventListener('offline', () => {
@@ -78,12 +119,9 @@ export interface Loaded<T> {
   show(value: T): void
 }
 
-/** How often figures on a page are read again. */
-const refreshIntervalMs = 15_000
-
 /** Reads from the API, and again while the page is shown, unless the interval is Infinity. After an error the last data stay. */
 export const useRequest = <T>(path: string, intervalMs = refreshIntervalMs): Loaded<T> => {
-  const data = useSignal<T | undefined>(undefined)
+  const data = useSignal(firstRequests.get(path)?.value as T | undefined) // of this path
   const error = useSignal<string | undefined>(undefined)
   // Responses arrive in any order. None is shown that was asked for before `oldest`: what is shown is of this path, and never becomes older.
   const reads = useRef({ path, count: 0, oldest: 0 }).current

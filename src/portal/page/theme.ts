@@ -43,12 +43,18 @@ addEventListener('storage', ({ key, newValue }) => {
   if (key === storageKey) themeChoice.value = newValue === 'light' || newValue === 'dark' ? newValue : 'system'
 })
 
+/** By theme and token: to ask the browser for one takes it a calculation of all styles. */
+const colors = new Map<string, string>()
+
 /** A color of design/tokens.css, such as `data`, in the theme that is shown: for what is drawn on a canvas. */
 export const colorOf = (token: string): string => {
+  const known = colors.get(`${theme.value} ${token}`)
+  if (known !== undefined) return known
   const probe = document.createElement('span')
   probe.style.color = `var(--${token})`
   document.body.append(probe)
   const { color } = getComputedStyle(probe)
   probe.remove()
+  colors.set(`${theme.value} ${token}`, color)
   return color
 }

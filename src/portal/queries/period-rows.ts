@@ -48,18 +48,18 @@ export class PeriodRows {
   async *read({ account, period, from, to }: PeriodRange): AsyncGenerator<RowsOfPeriod> {
     for (let start = from; start < to; start += periodsPerRead) {
       const range = { account, period, from: start, to: Math.min(start + periodsPerRead, to) }
-      yield* this.#cached(range) ?? (await this.#read(range))
+      const found = Array.from({ length: range.to - start }, (_, i) => this.#cached(range, start + i))
+      const isMissing = (entry: RowsOfPeriod | undefined): boolean => entry === undefined
+      const first = found.findIndex(isMissing)
+      const end = found.findLastIndex(isMissing) + 1
+      const read = end === 0 ? [] : await this.#read({ account, period, from: start + first, to: start + end })
+      yield* found.flatMap((entry, i) => read[i - first] ?? entry ?? [])
     }
   }
 
-  #cached(range: PeriodRange): readonly RowsOfPeriod[] | undefined {
-    const found: RowsOfPeriod[] = []
-    for (let start = range.from; start < range.to; start += 1) {
-      const entry = this.#cache.get(cacheKey(range, start))
-      if (entry === undefined || entry.validUntil <= this.#clock.monotonic()) return undefined
-      found.push(entry)
-    }
-    return found
+  #cached(range: Pick<PeriodRange, 'account' | 'period'>, start: number): RowsOfPeriod | undefined {
+    const entry = this.#cache.get(cacheKey(range, start))
+    return entry === undefined || entry.validUntil <= this.#clock.monotonic() ? undefined : entry
   }
 
   async #read(range: PeriodRange): Promise<readonly RowsOfPeriod[]> {
@@ -80,4 +80,4 @@ export class PeriodRows {
 /** Counts wait in a process for 10 s at most. */
 const lateReportMs = 15_000
 
-const cacheKey = ({ account, period }: PeriodRange, start: number): string => `${account} ${period} ${start}`
+const cacheKey = ({ account, period }: Pick<PeriodRange, 'account' | 'period'>, start: number): string => `${account} ${period} ${start}`

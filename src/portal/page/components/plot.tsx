@@ -1,5 +1,6 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
+import { formatDay } from '../format.ts'
 import { colorOf, theme } from '../theme.ts'
 
 /** What a chart shows over time. */
@@ -59,12 +60,10 @@ const heightOf = ({ isCompact }: Pick<PlotProps, 'isCompact'>): number => (isCom
 /** Where the axis is shorter, its times have seconds. */
 const minMinutesSeconds = 300
 
-const dayFormat = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', timeZone: 'UTC' })
-
 /** Hours as `14:00`, days as `Jan 31`, UTC. */
 const formatTick = (seconds: number, stepSeconds: number, rangeSeconds: number): string => {
   const time = new Date(seconds * 1_000)
-  if (stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0) return dayFormat.format(time)
+  if (stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0) return formatDay(time)
   return time.toISOString().slice(11, rangeSeconds < minMinutesSeconds ? 19 : 16)
 }
 
@@ -190,20 +189,31 @@ export const Plot = (props: PlotProps) => {
   const latest = useRef(props)
   latest.current = props
   const shape = `${kind} ${times[0]} ${times.length} ${series.map(({ id, color }) => `${id} ${color}`).join()} ${onPick === undefined}`
-  useEffect(() => {
+  const drawn = useRef(series)
+  // Before the browser draws: the figures around it and the plot appear together.
+  useLayoutEffect(() => {
     const element = holder.current
     if (element === null) return
-    shown.current = createPlot(element, latest)
-    const observer = new ResizeObserver(() => shown.current?.setSize({ width: element.clientWidth, height: heightOf(latest.current) }))
+    const plot = createPlot(element, latest)
+    shown.current = plot
+    drawn.current = series
+    const observer = new ResizeObserver(() => {
+      // It begins with the size that the plot has.
+      if (plot.width !== element.clientWidth) plot.setSize({ width: element.clientWidth, height: heightOf(latest.current) })
+    })
     observer.observe(element)
     return () => {
       observer.disconnect()
-      shown.current?.destroy()
+      plot.destroy()
       shown.current = null
     }
   }, [shape, theme.value])
   // New figures come every second: the pointer stays where it is.
-  useEffect(() => shown.current?.setData(toData(latest.current)), [series])
+  useEffect(() => {
+    if (drawn.current === series) return
+    drawn.current = series
+    shown.current?.setData(toData(latest.current))
+  }, [series])
   const moveTo = (index: number): void => {
     const plot = shown.current
     const start = plot?.data[0][index]

@@ -1,4 +1,4 @@
-import { formatTime } from '../format.ts'
+import { formatTime, groupDigits } from '../format.ts'
 
 /** What a hexadecimal number counts. */
 type Unit = 'count' | 'wei' | 'gasPrice' | 'time' | 'outcome'
@@ -62,9 +62,7 @@ const decodeQuantity = (hex: string, unit: Unit): string | undefined => {
   return formatCount(value)
 }
 
-const countFormat = new Intl.NumberFormat('en')
-
-const formatCount = (value: bigint): string => countFormat.format(value)
+const formatCount = (value: bigint): string => groupDigits(String(value))
 
 /** With all digits, and no zeros at the end. */
 const formatUnits = (value: bigint, decimals: number): string => {

@@ -2,7 +2,7 @@ import { computed, effect, signal } from '@preact/signals'
 import type { AccountReport } from '../../routes/account.ts'
 import type { SessionJson } from '../../routes/session.ts'
 import { clockOffsetMs } from '../clock.ts'
-import { connectionProblem, get, onSignedOut } from '../request.ts'
+import { connectionProblem, get, isFirstRequest, onSignedOut } from '../request.ts'
 import { endSession, followOtherTabs, hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
 
@@ -37,17 +37,28 @@ followOtherTabs(session, loadSession)
 /** An EventSource connects again by itself, except after a response that is no stream: of a gateway without its store, or of a proxy without a gateway. */
 const reconnectMs = 3_000
 
-const show = (report: AccountReport): void => {
-  account.value = report
-  clockOffsetMs.value = Date.parse(report.now) - Date.now()
+let shownFigures = ''
+
+const show = ({ now, ...figures }: AccountReport): void => {
+  clockOffsetMs.value = Date.parse(now) - Date.now()
+  // A stream begins with what is shown already.
+  const text = JSON.stringify(figures)
+  if (account.value === undefined || text !== shownFigures) account.value = { ...figures, now }
+  shownFigures = text
 }
 
-/** Without a stream: there are too many, or a proxy lets none through; or when somebody does not want to wait for the next one. */
+/** Before the stream has begun, or without one: there are too many, or a proxy lets none through; or when somebody does not want to wait for the next figures. */
 export const loadAccount = async (): Promise<void> => {
   const shown = account.value
   const report = await get<AccountReport>('/account')
   // A stream that has begun since has newer figures.
   if (account.value === shown) show(report)
+}
+
+/** Who is signed in, and what they have: at first, both have been asked for already. */
+export const loadSessionAndAccount = async (): Promise<void> => {
+  if (isFirstRequest('/account')) void loadAccount().catch(() => undefined)
+  await loadSession()
 }
 
 const connect = (): EventSource => {

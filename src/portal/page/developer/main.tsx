@@ -1,5 +1,4 @@
-import { useSignal } from '@preact/signals'
-import { render } from 'preact'
+import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { SessionJson } from '../../routes/session.ts'
@@ -7,6 +6,7 @@ import { Notice } from '../components/controls.tsx'
 import { Loading, NotFound, Shell, Unavailable } from '../components/shell.tsx'
 import type { PageEntry } from '../components/shell.tsx'
 import { request } from '../request.ts'
+import { renderAfter } from '../render-after.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy } from '../session-end.ts'
 import { texts } from '../texts.ts'
@@ -14,7 +14,7 @@ import { Access } from './access.tsx'
 import { AccountBanner } from './account-banner.tsx'
 import { Alerts } from './alerts.tsx'
 import { ConfirmEmail } from './confirm-email.tsx'
-import { loadSession, refusedSignIn, session } from './developer-session.ts'
+import { loadSession, loadSessionAndAccount, refusedSignIn, session } from './developer-session.ts'
 import { Errors } from './errors.tsx'
 import { Keys, KeysActions } from './keys.tsx'
 import { Networks } from './networks.tsx'
@@ -57,25 +57,27 @@ const signInPath = '/sign-in'
 /** A session ends after half an hour without a request; a page that is looked at is in use. */
 const sessionRefreshMs = 600_000
 
+/** Why no session could be loaded. */
+const problem = signal<string | undefined>(undefined)
+
+const refresh = (load = loadSession): Promise<void> =>
+  load().catch((reason: Error) => {
+    problem.value = reason.message
+  })
+
+/** A sign-in link wins over a session: it may be another account's. So does the way back from a provider. */
+const isSigningIn = (): boolean => path.value === signInPath && (location.hash !== '' || location.search !== '')
+
 const App = () => {
   const current = session.value
-  const error = useSignal<string | undefined>(undefined)
-  // A sign-in link wins over a session: it may be another account's. So does the way back from a provider.
-  const isSigningIn = path.value === signInPath && (location.hash !== '' || location.search !== '')
   useEffect(() => {
-    const refresh = () =>
-      loadSession().catch((reason: Error) => {
-        error.value = reason.message
-      })
-    // The sign-in says whose session it is: that nobody was signed in before it could be answered later.
-    if (!isSigningIn) void refresh()
     const timer = setInterval(() => document.visibilityState === 'visible' && void refresh(), sessionRefreshMs)
     return () => clearInterval(timer)
   }, [])
   if (path.value === '/confirm-email') return <ConfirmEmail />
   if (path.value === statusPath) return <Status />
-  if (current === null || isSigningIn) return <SignIn />
-  if (current === undefined) return error.value === undefined ? <Loading /> : <Unavailable reason={error.value} load={loadSession} />
+  if (current === null || isSigningIn()) return <SignIn />
+  if (current === undefined) return problem.value === undefined ? <Loading /> : <Unavailable reason={problem.value} load={loadSession} />
   return (
     <>
       {hasEnded.value && <SignInAgain />}
@@ -108,5 +110,5 @@ const Portal = ({ current }: { readonly current: SessionJson }) => {
 // Links have their token after #: browsers load nothing when one is opened in place of another, or of what it led to.
 addEventListener('hashchange', () => location.reload())
 
-const root = document.getElementById('app')
-if (root !== null) render(<App />, root)
+// The sign-in says whose session it is: that nobody was signed in before it could be answered later.
+void renderAfter(isSigningIn() ? undefined : refresh(loadSessionAndAccount), <App />)

@@ -1,9 +1,8 @@
-import { useSignal } from '@preact/signals'
-import { render } from 'preact'
-import { useEffect } from 'preact/hooks'
+import { signal } from '@preact/signals'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { Brand, Loading, NotFound, Shell, Support, ThemeSwitch, Unavailable } from '../components/shell.tsx'
+import { renderAfter } from '../render-after.ts'
 import { send } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy, announceSignIn } from '../session-end.ts'
@@ -33,15 +32,13 @@ const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound 
 
 const accountPath = /^\/operator\/accounts\/([\w.@-]+)$/
 
+/** Why no session could be loaded. */
+const problem = signal<string | undefined>(undefined)
+
 const App = () => {
-  const error = useSignal<string | undefined>(undefined)
-  useEffect(() => {
-    loadSession().catch((reason: Error) => {
-      error.value = reason.message
-    })
-  }, [])
   if (session.value === null) return <SignIn />
-  if (session.value === undefined) return error.value === undefined ? <Loading /> : <Unavailable reason={error.value} load={loadSession} />
+  if (session.value === undefined)
+    return problem.value === undefined ? <Loading /> : <Unavailable reason={problem.value} load={loadSession} />
   return (
     <>
       {hasEnded.value && <SignIn />}
@@ -102,5 +99,7 @@ const Pages = () => {
   )
 }
 
-const root = document.getElementById('app')
-if (root !== null) render(<App />, root)
+const loaded = loadSession().catch((reason: Error) => {
+  problem.value = reason.message
+})
+void renderAfter(loaded, <App />)

@@ -1,0 +1,26 @@
+import fc from 'fast-check'
+import { formatCompact, formatDay, formatEstimate, formatNumber, groupDigits } from '../../src/portal/page/format.ts'
+import t from '../support/tap.ts'
+
+t.test('numbers and days of the page are written as Intl has them in English', async () => {
+  const [numbers, compact, estimates] = [{}, { notation: 'compact' }, { maximumSignificantDigits: 2 }].map(
+    options => new Intl.NumberFormat('en', options as Intl.NumberFormatOptions),
+  )
+  const days = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', timeZone: 'UTC' })
+  const wholeNumbers = fc.oneof(fc.nat(2_000), fc.maxSafeNat())
+  fc.assert(
+    fc.property(wholeNumbers, fc.maxSafeNat(), fc.nat(3), fc.nat(4_102_444_800_000), (whole, thousandths, decimals, time) => {
+      const fraction = thousandths / 1_000 ** decimals
+      return (
+        formatNumber(whole) === numbers?.format(whole) &&
+        formatNumber(whole / 4) === numbers?.format(whole / 4) &&
+        formatCompact(whole) === compact?.format(whole) &&
+        groupDigits(String(BigInt(whole) ** 3n)) === numbers?.format(BigInt(whole) ** 3n) &&
+        (fraction < 0.01 || formatCompact(fraction) === compact?.format(fraction)) &&
+        (whole === 0 || formatEstimate(whole).slice(2) === estimates?.format(whole)) &&
+        formatDay(new Date(time)) === days.format(time)
+      )
+    }),
+    { numRuns: 2_000 },
+  )
+})
