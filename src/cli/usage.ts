@@ -87,6 +87,7 @@ const printJson = async (rows: AsyncIterable<NamedRow>, { out }: Terminal): Prom
 
 const examples = {
   'usage alice --by method --days 7': 'the calls of a week',
+  'usage all --by network --hours 24': 'the calls of all accounts, with failures and latencies',
   'usage export --month 2026-01': 'the calls of all accounts, for a billing system',
 }
 

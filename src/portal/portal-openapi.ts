@@ -90,7 +90,7 @@ const points = object({ calls: listOf(count), failed: listOf(count), credits: li
 const milliseconds = { ...numberOrNull, description: 'Of successful calls, in ms; null without any.' }
 const series = object({
   ...{ name: text, calls: count, failed: count, credits: count, forwarded: count },
-  ...{ p50Ms: milliseconds, p95Ms: milliseconds, points },
+  ...{ p50Ms: milliseconds, p95Ms: milliseconds, p99Ms: milliseconds, points },
 })
 
 const requestLog = {

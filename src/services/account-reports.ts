@@ -2,7 +2,7 @@ import type { BalanceStore, Store } from '../store/store.ts'
 import type { UsageCount } from '../store/usage-store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import { UsageAdder } from './usage-adder.ts'
+import { compareUsage, UsageAdder } from './usage-adder.ts'
 import type { UsageStatistics } from './usage-adder.ts'
 
 /** One account's day. Limit = used + held + forfeited + left, unless the limit was lowered that day. */
@@ -62,8 +62,7 @@ export const groupUsage = (counts: readonly UsageCount[], by: Grouping): readonl
   const groups = new Map<string, UsageAdder>()
   for (const count of counts) getOrCreate(groups, groupName(count, by), newAdder).add(count, count)
   const isTime = by === 'hour' || by === 'day'
-  const compare = (a: UsageTotals, b: UsageTotals) =>
-    (isTime ? 0 : b.credits - a.credits || b.calls - a.calls) || (a.name < b.name ? -1 : 1)
+  const compare = (a: UsageTotals, b: UsageTotals) => (isTime ? (a.name < b.name ? -1 : 1) : compareUsage(a, b))
   return Array.from(groups, ([name, { statistics }]) => ({ name, ...statistics })).sort(compare)
 }
 

@@ -16,6 +16,7 @@ export interface UsageStatistics extends UsageSum {
   /** Of successful calls, in ms; null without any. */
   readonly p50Ms: number | null
   readonly p95Ms: number | null
+  readonly p99Ms: number | null
 }
 
 /** Adds up counts of calls. */
@@ -43,10 +44,15 @@ export class UsageAdder {
     return { ...this.sum, failed: this.failed, ...this.latency }
   }
 
-  get latency(): Pick<UsageStatistics, 'p50Ms' | 'p95Ms'> {
-    return { p50Ms: roundedQuantile(this.#latencies, 0.5), p95Ms: roundedQuantile(this.#latencies, 0.95) }
+  get latency(): Pick<UsageStatistics, 'p50Ms' | 'p95Ms' | 'p99Ms'> {
+    const [p50Ms, p95Ms, p99Ms] = [0.5, 0.95, 0.99].map(quantile => roundedQuantile(this.#latencies, quantile))
+    return { p50Ms: p50Ms ?? null, p95Ms: p95Ms ?? null, p99Ms: p99Ms ?? null }
   }
 }
+
+/** The most credits first. */
+export const compareUsage = (a: UsageSum & { readonly name: string }, b: UsageSum & { readonly name: string }): number =>
+  b.credits - a.credits || b.calls - a.calls || (a.name < b.name ? -1 : 1)
 
 /** Three digits: the sketch knows no more. */
 const roundedQuantile = (latencies: readonly number[], quantile: number): number | null => {

@@ -127,6 +127,7 @@ const exampleInputs: Readonly<
     order: 'oldest',
   }),
   usage: id => ({ id, by: 'method', days: 2 }),
+  'usage all': () => ({ by: 'method', hours: 48 }),
   'nodes list': () => ({}),
   'nodes drain': () => ({ ...onlyNode, force: true }),
   'nodes undrain': () => onlyNode,
@@ -245,10 +246,22 @@ t.test("the operator's API", async t => {
     const { json } = await operator.get('/usage')
     t.match(json, { by: 'account', groupCount: 2, from: /^20/ })
     t.match(json.groups.map(({ account }: { account: string }) => account).sort(), ['bob', 'carol'])
+    await call(gateway.http(key), 'eth_noSuchMethod')
+    await waitUntil(async () => (await operator.get('/usage?by=outcome')).json.groups.length >= 2)
+    const byOutcome = (await operator.get('/usage?by=outcome')).json.groups
+    t.match(
+      byOutcome.find(({ name }: { name: string }) => name === 'ok'),
+      { failed: 0, p50Ms: Number, p95Ms: Number, p99Ms: Number },
+    )
+    t.match(
+      byOutcome.find(({ failed }: { failed: number }) => failed === 1),
+      { calls: 1, p50Ms: null, p95Ms: null, p99Ms: null },
+    )
     t.match((await operator.get('/usage?limit=1&offset=1')).json.groups, [{ name: json.groups[1].name }])
     t.match((await operator.get('/usage?by=method&hours=744')).json.groups.map(({ name }: { name: string }) => name).sort(), [
       'eth_chainId',
       'eth_gasPrice',
+      'other',
     ])
   })
 

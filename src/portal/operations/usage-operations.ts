@@ -2,18 +2,23 @@ import { groupings, readBalance, removedPlanLabel } from '../../services/account
 import type { Balance, Grouping, UsageTotals } from '../../services/account-reports.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import { hourRetentionDays } from '../../store/usage-store.ts'
+import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { formatAlternatives } from '../../util/did-you-mean.ts'
 import { invalidField } from '../api-errors.ts'
-import { balanceProperties, count, listOf, numberOrNull, object, schemaRef, text } from '../openapi.ts'
+import { balanceProperties, count, listOf, numberOrNull, object, partialObject, schemaRef, text, time } from '../openapi.ts'
 import type { CallCounts } from '../queries/page-queries.ts'
+import { dimensions } from '../queries/usage-dimensions.ts'
+import type { Dimension } from '../queries/usage-dimensions.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 
 const milliseconds = { ...numberOrNull, description: 'Of successful calls, in ms; null without any.' }
-const sums = { calls: count, failed: count, forwarded: count, credits: count, p50Ms: milliseconds, p95Ms: milliseconds }
+const latencies = { p50Ms: milliseconds, p95Ms: milliseconds, p99Ms: milliseconds }
+const sums = { calls: count, failed: count, forwarded: count, credits: count, ...latencies }
+const sumNames = Object.keys(sums) as (keyof typeof sums)[] // of a literal
 const date = { type: 'string', format: 'date' }
 
-/** What the operation returns, by the name in the OpenAPI document. */
+/** What the operations return, by the name in the OpenAPI document. */
 export const usageSchemas = {
   AccountBalance: object({ account: text, plan: text, ...balanceProperties }),
   AccountCalls: object({
@@ -24,6 +29,14 @@ export const usageSchemas = {
     groups: listOf(object({ name: text, ...sums })),
     total: object(sums),
   }),
+  Usage: object({
+    by: text,
+    from: time,
+    groupCount: { ...count, description: 'All groups; `groups` has those that were asked for.' },
+    groups: listOf(
+      partialObject({ name: text, ...sums, account: { type: 'string', description: 'The name of the account.' } }, ['name', ...sumNames]),
+    ),
+  }),
 } as const
 
 /** More days than any retention keeps; a bound for the query. */
@@ -31,6 +44,29 @@ const maxDays = 3_660
 
 type AccountBalance = { readonly account: string; readonly plan: string } & Balance
 type AccountCalls = { readonly account: string; readonly by: Grouping } & CallCounts
+
+/** Calls and credits of all accounts. */
+export interface TrafficReport {
+  readonly by: TrafficDimension
+  /** ISO 8601. */
+  readonly from: string
+  /** All groups; `groups` has those that were asked for. */
+  readonly groupCount: number
+  readonly groups: readonly TrafficGroup[]
+}
+
+export interface TrafficGroup extends UsageTotals {
+  /** The name of the account; empty when it no longer exists. */
+  readonly account?: string
+}
+
+type TrafficDimension = 'account' | Dimension
+
+const trafficDimensions = ['account', ...dimensions] as const
+
+/** The command has one option for both. */
+const byDescription =
+  `Counts calls by one field: ${formatAlternatives(groupings)}; ` + `those of all accounts by ${formatAlternatives(trafficDimensions)}.`
 
 export const usageOperations = [
   defineOperation({
@@ -42,7 +78,7 @@ export const usageOperations = [
       type: 'object',
       properties: {
         id: accountId,
-        by: { type: 'string', enum: groupings, description: `Counts calls by one field: ${formatAlternatives(groupings)}.` },
+        by: { type: 'string', enum: groupings, description: byDescription },
         days: {
           type: 'integer',
           minimum: 1,
@@ -67,21 +103,60 @@ export const usageOperations = [
       flags: { by: { placeholder: 'FIELD' }, days: { of: 'by' } },
       csv: usage =>
         'by' in usage
-          ? { columns: [usage.by, ...Object.keys(sums)], rows: usage.groups.map(toCells) }
+          ? { columns: [usage.by, ...sumNames], rows: usage.groups.map(toCells) }
           : { columns: Object.keys(usage), rows: [Object.values(usage).map(value => String(value ?? ''))] },
       text(usage) {
         if (!('by' in usage))
           return [{ fields: { ...usage, limit: usage.limit ?? removedPlanLabel, left: usage.left ?? removedPlanLabel } }]
         const { account, from, to, by, groups, total } = usage
         if (groups.length === 0) return [`no calls of ${account} ${from === to ? `on ${to}` : `from ${from} to ${to}`}`]
-        const columns = [by, ...Object.keys(sums)].map(title => title.toUpperCase())
+        const columns = [by, ...sumNames].map(title => title.toUpperCase())
         return [{ columns, rows: [...groups, { name: 'total', ...total }].map(toCells) }]
       },
     },
   }),
+  defineOperation({
+    name: 'usage all',
+    method: 'get',
+    path: '/usage',
+    summary: 'Calls, failed calls, credits and latencies of all accounts, the most credits first.',
+    input: {
+      type: 'object',
+      properties: {
+        by: { type: 'string', enum: trafficDimensions, default: 'account', description: byDescription },
+        hours: {
+          type: 'integer',
+          minimum: 1,
+          maximum: 31 * hoursPerDay,
+          default: hoursPerDay,
+          description: `How many hours back, up to now: from 1 to ${31 * hoursPerDay}; ${hoursPerDay} if absent.`,
+        },
+        offset: { type: 'integer', minimum: 0, default: 0, description: 'How many groups to skip.' },
+        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most groups of the response.' },
+      },
+    },
+    output: schemaRef('Usage'),
+    async run({ by, hours, offset, limit }, { store, queries, clock }): Promise<TrafficReport> {
+      const to = Math.floor(clock.now() / hourMs) + 1
+      const totals = await queries.totals({ from: to - hours, to, by })
+      const page = totals.slice(offset, offset + limit)
+      const nameOf = async (id: string) => (await store.account(id))?.name ?? ''
+      const groups = by === 'account' ? await Promise.all(page.map(async group => ({ ...group, account: await nameOf(group.name) }))) : page
+      return { by, from: isoTime((to - hours) * hourMs), groupCount: totals.length, groups }
+    },
+    command: {
+      flags: { by: { placeholder: 'FIELD' } },
+      fixed: { offset: 0, limit: Infinity },
+      csv: ({ by, groups }) => ({ columns: [by, ...sumNames], rows: groups.map(toTrafficCells) }),
+      text: ({ by, from, groups }) =>
+        groups.length === 0
+          ? [`no calls since ${from}`]
+          : [{ columns: [by, ...sumNames].map(title => title.toUpperCase()), rows: groups.map(toTrafficCells) }],
+    },
+  }),
 ]
 
-const toCells = ({ name, calls, failed, forwarded, credits, p50Ms, p95Ms }: UsageTotals): readonly string[] => [
-  name,
-  ...[calls, failed, forwarded, credits, p50Ms ?? '', p95Ms ?? ''].map(String),
-]
+const toCells = ({ name, ...group }: UsageTotals): readonly string[] => [name, ...sumNames.map(sum => String(group[sum] ?? ''))]
+
+/** An account by its name; one that no longer exists by its id. */
+const toTrafficCells = ({ account, ...group }: TrafficGroup): readonly string[] => toCells({ ...group, name: account || group.name })

@@ -1,5 +1,5 @@
 import type { JsonSchema } from '../../config/schema.ts'
-import { count, errorSchema, flag, listOf, number, object, openApiDocument, partialObject, text, time } from '../openapi.ts'
+import { count, errorSchema, flag, listOf, number, object, openApiDocument, partialObject, text } from '../openapi.ts'
 import { operationSchemas } from '../operations/index.ts'
 import { isHttps, sessionCookieName } from '../sessions.ts'
 import { configurationSchemas } from './configuration-routes.ts'
@@ -44,23 +44,6 @@ const responseSchemas = {
     'dailyCredits',
     'forwarding',
   ]),
-  Usage: object({
-    by: text,
-    from: time,
-    groupCount: { ...count, description: 'All groups; `groups` has those that were asked for.' },
-    groups: listOf(
-      partialObject(
-        {
-          name: text,
-          calls: count,
-          credits: count,
-          forwarded: count,
-          account: { type: 'string', description: 'The name of the account.' },
-        },
-        ['name', 'calls', 'credits', 'forwarded'],
-      ),
-    ),
-  }),
   ...overviewSchemas,
   ...configurationSchemas,
 } as const satisfies Readonly<Record<string, JsonSchema>>

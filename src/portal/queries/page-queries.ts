@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { groupUsage, totalUsage } from '../../services/account-reports.ts'
 import type { Grouping, UsageTotals } from '../../services/account-reports.ts'
+import { compareUsage, UsageAdder } from '../../services/usage-adder.ts'
 import type { UsageStatistics } from '../../services/usage-adder.ts'
 import { accountState } from '../../services/accounts/account-state.ts'
 import type { AccountState } from '../../services/accounts/account-state.ts'
@@ -12,8 +13,10 @@ import type { AccountRow, Store } from '../../store/store.ts'
 import { hourRetentionDays } from '../../store/usage-store.ts'
 import type { Clock } from '../../services/clock.ts'
 import { dayMs, hoursPerDay, isoDate } from '../../util/dates.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import { AccountUseCache } from './account-overview.ts'
 import type { AccountOverview, AccountOverviewOptions, OverviewStore, UsedAccount } from './account-overview.ts'
+import type { Dimension } from './usage-dimensions.ts'
 
 /** What operations read of accounts, calls and changes. */
 export interface PageQueries {
@@ -27,6 +30,15 @@ export interface PageQueries {
   evidence(filter: Parameters<typeof summarizeEvidence>[1]): Promise<readonly EvidenceSummary[]>
   /** The calls of an account of today and the days before. */
   callCounts(options: { readonly account: string; readonly by: Grouping; readonly days: number }): Promise<CallCounts>
+  /** All accounts together, by account or by a dimension; the most credits first. */
+  totals(query: TotalsQuery): Promise<readonly UsageTotals[]>
+}
+
+interface TotalsQuery {
+  /** Hours since 1970, UTC: from `from` up to, not including, `to`. */
+  readonly from: number
+  readonly to: number
+  readonly by: Dimension | 'account'
 }
 
 interface AccountPageOptions {
@@ -78,7 +90,7 @@ export interface CallCounts {
   readonly total: UsageStatistics
 }
 
-type PageStore = OverviewStore & Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows'>
+type PageStore = OverviewStore & Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows' | 'allUsageCounts'>
 
 export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | 'monotonic'>): PageQueries => {
   const accountUse = new AccountUseCache(store, clock)
@@ -89,6 +101,7 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
     changePage: options => readChangePage(store, options),
     evidence: filter => summarizeEvidence(store, filter),
     callCounts: options => readCallCounts(store, options),
+    totals: query => readTotals(store, query),
   }
 }
 
@@ -164,6 +177,19 @@ const readCallCounts = async (
           rows.map(({ group, ...sums }) => ({ ...group, hour: start * hoursPerDay, ...sums })),
         )
   return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: groupUsage(counts, by), total: totalUsage(counts) }
+}
+
+/** How often queries that run at the same time get their turn while all accounts are read. */
+const countsPerTurn = 2_000
+
+const readTotals = async (store: Pick<Store, 'allUsageCounts'>, { from, to, by }: TotalsQuery): Promise<readonly UsageTotals[]> => {
+  const totals = new Map<string, UsageAdder>()
+  let count = 0
+  for await (const row of store.allUsageCounts({ from, to })) {
+    getOrCreate(totals, row[by], () => new UsageAdder()).add(row, row)
+    if ((count += 1) % countsPerTurn === 0) await setImmediate()
+  }
+  return Array.from(totals, ([name, { statistics }]) => ({ name, ...statistics })).sort(compareUsage)
 }
 
 /** What `search` looks in, in lower case. */

@@ -1,6 +1,5 @@
-import { setImmediate } from 'node:timers/promises'
-import { UsageAdder } from '../../services/usage-adder.ts'
-import type { UsageStatistics, UsageSum } from '../../services/usage-adder.ts'
+import { compareUsage, UsageAdder } from '../../services/usage-adder.ts'
+import type { UsageStatistics } from '../../services/usage-adder.ts'
 import type { Store } from '../../store/store.ts'
 import { successOutcome } from '../../store/usage-store.ts'
 import type { UsageRow } from '../../store/usage-store.ts'
@@ -30,10 +29,6 @@ interface UsagePoints {
   readonly credits: readonly number[]
 }
 
-export interface UsageTotal extends UsageSum {
-  readonly name: string
-}
-
 export interface UsageOverTime {
   /** The most credits first. */
   readonly groups: readonly UsageSeries[]
@@ -52,13 +47,6 @@ interface OverTimeQuery extends FilteredRange {
   readonly maxSeries: number
 }
 
-interface TotalsQuery {
-  /** Hours since 1970, UTC: from `from` up to, not including, `to`. */
-  readonly from: number
-  readonly to: number
-  readonly by: Dimension | 'account'
-}
-
 /** What queries read. */
 type QueriedStore = Pick<
   Store,
@@ -74,8 +62,6 @@ export interface UsageQueries extends PageQueries {
   lastUses(days: LastUsesQuery): Promise<readonly (readonly [key: string, hour: number])[]>
   /** The logged requests of an account. */
   requests(options: RequestPageOptions): Promise<RequestPage>
-  /** All accounts together, by account or by a dimension; the most credits first. */
-  totals(query: TotalsQuery): Promise<readonly UsageTotal[]>
   /** The rows of a day that is over, for a billing system. */
   usagePage(options: UsagePageOptions): Promise<UsagePage>
   ledgerDay(options: { readonly day: number }): Promise<LedgerDayState>
@@ -87,9 +73,6 @@ interface LastUsesQuery {
   readonly fromDay: number
   readonly toDay: number
 }
-
-/** How often queries that run at the same time get their turn while all accounts are read. */
-const countsPerTurn = 2_000
 
 export type QueryName = keyof UsageQueries
 
@@ -110,7 +93,6 @@ export const createUsageQueries = (store: QueriedStore, clock: QueryClock): Usag
     },
     lastUses: query => readLastUses(periods, query),
     requests: options => readRequests(store, options),
-    totals: query => readTotals(store, query),
     usagePage: options => readUsagePage(store, options),
     ledgerDay: options => readLedgerDay(store, options),
   }
@@ -130,7 +112,7 @@ const readOverTime = async (periods: PeriodRows, { by, filter, maxSeries, ...ran
       latencies[start - from]?.add(row.group, row)
     }
   }
-  const sorted = [...groups.values()].sort((a, b) => compareTotals(a.total, b.total))
+  const sorted = [...groups.values()].sort((a, b) => compareUsage(a.total, b.total))
   const quantiles = latencies.map(({ latency }) => latency)
   return {
     groups: sorted.map((group, i) => group.toSeries(i < maxSeries)),
@@ -158,7 +140,7 @@ class SeriesAdder {
     if (row.group.outcome !== successOutcome) failed[point]! += row.calls
   }
 
-  get total(): UsageTotal {
+  get total() {
     return { name: this.name, ...this.#adder.sum }
   }
 
@@ -182,15 +164,3 @@ const readLastUses = async (periods: PeriodRows, { account, fromDay, toDay }: La
   }
   return [...hours]
 }
-
-const readTotals = async (store: Pick<Store, 'allUsageCounts'>, { from, to, by }: TotalsQuery): Promise<readonly UsageTotal[]> => {
-  const totals = new Map<string, UsageAdder>()
-  let count = 0
-  for await (const row of store.allUsageCounts({ from, to })) {
-    getOrCreate(totals, row[by], () => new UsageAdder()).add(row, row)
-    if ((count += 1) % countsPerTurn === 0) await setImmediate()
-  }
-  return Array.from(totals, ([name, { sum }]) => ({ name, ...sum })).sort(compareTotals)
-}
-
-const compareTotals = (a: UsageTotal, b: UsageTotal): number => b.credits - a.credits || b.calls - a.calls || (a.name < b.name ? -1 : 1)

@@ -52,6 +52,10 @@ export const operatorTexts = {
     account: 'Account',
     range: 'Range',
     ranges: { '1': 'Last hour', '24': 'Last 24 hours', '168': 'Last 7 days', '744': 'Last 31 days' },
+    failed: 'Failed',
+    p50: 'p50',
+    p95: 'p95',
+    p99: 'p99',
   },
   home: {
     attention: 'Needs attention',

@@ -1,9 +1,9 @@
-import type { TrafficGroup, TrafficReport } from '../../operator/operator-reports.ts'
+import type { TrafficGroup, TrafficReport } from '../../operations/usage-operations.ts'
 import { Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Pager, Table } from '../components/table.tsx'
-import { formatNumber } from '../format.ts'
+import { formatLatency, formatNumber, formatShare } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, pagerOffset, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -21,7 +21,9 @@ const groupsPerPage = 100
 /** An account by its name; one that no longer exists by its id. */
 const nameOf = ({ name, account }: TrafficGroup): string => account || name
 
-const cellsOf = (group: TrafficGroup) => [nameOf(group), group.calls, group.credits, group.forwarded]
+const columnsOfCsv = ['calls', 'credits', 'forwarded', 'failed', 'p50Ms', 'p95Ms', 'p99Ms'] as const
+
+const cellsOf = (group: TrafficGroup) => [nameOf(group), ...columnsOfCsv.map(column => group[column] ?? '')]
 
 export const Traffic = () => {
   const [by, hours, first] = [queryMember('by', 'account'), queryMember('hours', '24'), queryMember('first', '0')]
@@ -36,7 +38,7 @@ export const Traffic = () => {
         {found !== undefined && (
           <Downloads
             name={`traffic-by-${found.by}`}
-            titles={[found.by, 'calls', 'credits', 'forwarded']}
+            titles={[found.by, ...columnsOfCsv]}
             read={() => ({ json: found, rows: found.groups.map(cellsOf) })}
           />
         )}
@@ -57,11 +59,19 @@ const TrafficTable = ({ report: { by, groups } }: { readonly report: TrafficRepo
     columns={[
       { title: dimensions.find(({ value }) => value === by)?.label ?? by, cell: group => <GroupName by={by} group={group} /> },
       { title: texts.calls, isNumber: true, cell: group => formatNumber(group.calls) },
+      { title: text.failed, isNumber: true, cell: group => failedOf(group) },
+      { title: text.p50, isNumber: true, cell: group => formatLatency(group.p50Ms) },
+      { title: text.p95, isNumber: true, cell: group => formatLatency(group.p95Ms) },
+      { title: text.p99, isNumber: true, cell: group => formatLatency(group.p99Ms) },
       { title: texts.credits, isNumber: true, cell: group => formatNumber(group.credits) },
       { title: texts.usage.forwarded, isNumber: true, cell: group => formatNumber(group.forwarded) },
     ]}
   />
 )
+
+/** `12 (0.4 %)`. */
+const failedOf = ({ failed, calls }: TrafficGroup): string =>
+  failed === 0 ? '0' : `${formatNumber(failed)} (${formatShare(failed, calls)})`
 
 const GroupName = ({ by, group }: { readonly by: string; readonly group: TrafficGroup }) => {
   if (by === 'account') return <AccountLink name={group.account ?? ''} id={group.name} />
