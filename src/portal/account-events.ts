@@ -1,5 +1,6 @@
 import type Koa from 'koa'
 import { LRUCache } from 'lru-cache'
+import type { Timer } from '../services/clock.ts'
 import { openEventStream } from '../server/event-stream.ts'
 import type { EventStream } from '../server/event-stream.ts'
 import { ApiError } from './api-errors.ts'
@@ -10,8 +11,11 @@ import { readAccountReport } from './routes/account.ts'
 /** How often the figures are read, and sent if they have changed. */
 const updateIntervalMs = 1_000
 
-/** Streams of one account share figures of this age: a page is open in many tabs. */
-const sharedReportTtlMs = 500
+/** The same while the account has had no calls for a day, and somebody may wait for the first one. */
+const firstCallIntervalMs = 400
+
+/** Streams of one account share figures of this share of the interval: a page is open in many tabs. */
+const sharedShare = 0.5
 const maxSharedReports = 1_000
 
 /** Each reads the store every second, where calls are served. The page has a stream only while it is looked at. */
@@ -25,6 +29,7 @@ interface AccountEvent {
   readonly event: string
   /** The figures without the time, which changes each time. */
   readonly figures: string
+  readonly hasCalls: boolean
 }
 
 interface SharedEvent {
@@ -58,7 +63,7 @@ export class AccountStreams {
     this.#count(id, 1)
     // Of an error too.
     ctx.res.once('close', () => this.#count(id, -1))
-    const first = await this.#read(account)
+    const first = await this.#read(account, updateIntervalMs)
     openEventStream(ctx, stream => this.#stream(stream, first, authenticate))
   }
 
@@ -69,41 +74,44 @@ export class AccountStreams {
   }
 
   #stream(stream: EventStream, first: AccountEvent, authenticate: () => Promise<Person>): void {
-    let lastFigures = ''
-    let isReading = false
-    const send = ({ event, figures }: AccountEvent): void => {
-      if (figures !== lastFigures) stream.write(event)
-      lastFigures = figures
+    const { clock, startQueries } = this.#services
+    let last: AccountEvent | undefined
+    let timer: Timer | undefined
+    let isClosed = false
+    const send = (next: AccountEvent): void => {
+      if (next.figures !== last?.figures) stream.write(next.event)
+      last = next
     }
-    const update = async (): Promise<void> => {
-      if (isReading || !stream.isWritable) return
-      isReading = true
+    const update = async (intervalMs: number): Promise<void> => {
       try {
-        const { account } = await authenticate()
-        send(await this.#read(account))
+        if (stream.isWritable) send(await this.#read((await authenticate()).account, intervalMs))
+        schedule()
       } catch {
         // The page connects again, and gets the error.
         stream.end()
-      } finally {
-        isReading = false
       }
     }
-    const { clock, startQueries } = this.#services
-    const updates = clock.every(updateIntervalMs, () => void update())
+    const schedule = (): void => {
+      if (isClosed) return
+      const intervalMs = last?.hasCalls === false ? firstCallIntervalMs : updateIntervalMs
+      timer = clock.after(intervalMs, () => void update(intervalMs))
+    }
     const keepAlives = clock.every(keepAliveIntervalMs, () => stream.isWritable && stream.write(': keep-alive\n\n'))
     stream.onClose(() => {
-      updates.cancel()
+      isClosed = true
+      timer?.cancel()
       keepAlives.cancel()
     })
     send(first)
+    schedule()
     // The other pages have queries; the process of queries must not slow down the first figures.
     startQueries()
   }
 
-  #read(account: string): Promise<AccountEvent> {
+  #read(account: string, intervalMs: number): Promise<AccountEvent> {
     const now = this.#services.clock.monotonic()
     const shared = this.#shared.get(account)
-    if (shared !== undefined && now - shared.readAt < sharedReportTtlMs) return shared.event
+    if (shared !== undefined && now - shared.readAt < sharedShare * intervalMs) return shared.event
     const event = this.#readAnew(account)
     this.#shared.set(account, { readAt: now, event })
     return event
@@ -111,6 +119,7 @@ export class AccountStreams {
 
   async #readAnew(account: string): Promise<AccountEvent> {
     const { now, ...report } = await readAccountReport(this.#services, account)
-    return { event: `event: account\ndata: ${JSON.stringify({ ...report, now })}\n\n`, figures: JSON.stringify(report) }
+    const hasCalls = report.balance.used > 0 || report.hours.some(({ calls }) => calls > 0)
+    return { event: `event: account\ndata: ${JSON.stringify({ ...report, now })}\n\n`, figures: JSON.stringify(report), hasCalls }
   }
 }

@@ -1,15 +1,20 @@
+import { EventEmitter } from 'node:events'
+import type Koa from 'koa'
 import t from '../support/tap.ts'
 import { editAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { addDelivery } from '../../src/portal/alerts/delivery-records.ts'
+import { AccountStreams } from '../../src/portal/account-events.ts'
 import { createUsageQueries } from '../../src/portal/queries/usage-queries.ts'
 import { readAccountReport } from '../../src/portal/routes/account.ts'
+import { openUsage } from '../../src/services/usage/index.ts'
+import type { EventStream } from '../../src/server/event-stream.ts'
 import { neverExpires } from '../../src/store/record-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { UsageCount } from '../../src/store/usage-store.ts'
 import type { UsageFilter } from '../../src/portal/queries/usage-dimensions.ts'
-import { hourMs, isoTime } from '../../src/util/dates.ts'
+import { dayMs, hourMs, isoTime } from '../../src/util/dates.ts'
 import { latencyBucketOf } from '../../src/util/latency-buckets.ts'
-import { TestClock } from '../support/fakes.ts'
+import { TestClock, TestLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { tempStore } from '../store/temp-store.ts'
 
@@ -101,6 +106,7 @@ t.test('queries of usage', async t => {
     const isNear = (ms: number | null, expected: number) => t.ok(ms !== null && Math.abs(ms / expected - 1) < 0.2, `${ms} near ${expected}`)
     isNear(total.p50Ms, 10)
     isNear(total.p95Ms, 10)
+    isNear(total.p99Ms, 1_000)
     isNear(groups.find(({ name }) => name === 'key_2')?.p50Ms ?? null, 1_000)
     t.equal(latency.p95Ms.length, 2)
     isNear(latency.p95Ms[0] ?? null, 10)
@@ -159,7 +165,9 @@ t.test('queries of usage', async t => {
       { name: 'acc_2', credits: 999 },
       { name: 'acc_1', credits: 320, calls: 4, forwarded: 0 },
     ])
-    t.match(await queries.totals({ ...range, by: 'network' }), [{ name: 'devnet', credits: 1_319 }])
+    t.match(await queries.totals({ ...range, by: 'network' }), [
+      { name: 'devnet', credits: 1_319, failed: 100, p50Ms: Number, p95Ms: Number, p99Ms: Number },
+    ])
     for (const [i, name] of ['carol', 'alice', 'bob'].entries())
       await store.addAccount({ id: `acc_${i}`, name, plan: 'core', created: i, ...(name === 'bob' && { label: 'Customer 7' }) })
     const page = { search: '', sort: 'name', after: '', limit: 2 } as const
@@ -292,6 +300,59 @@ t.test('queries of usage', async t => {
     t.match(held, { balance: { left: 100_000, held: 1_540_000 }, runsOutAt: report.runsOutAt }, 'what gateways hold is left too')
     t.same(report.hours.at(-1), { start: isoTime(nowHour * hourMs), calls: 1_000, failed: 0, credits: 80_000 })
   })
+
+  t.test(
+    'the first call of an account is seen within a second, by timers: 0.1 s until it is reported, and 0.4 s until the page is told',
+    async t => {
+      const clock = new TestClock(nowHour * hourMs)
+      const store = await tempStore(t, clock)
+      await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+      const timersOfStore = clock.timerCount
+      const usage = openUsage(store, clock, { log: new TestLog(), retentionMs: 90 * dayMs })
+      await usage.start()
+      const person = { id: 'usr_1', account: 'acc_1', name: 'alice', role: 'owner', created: 1 } as const
+      let reads = 0
+      const authenticate = async () => {
+        reads += 1
+        return person
+      }
+      const plans = { core: { name: 'core', dailyCredits: 3_000_000, forwarding: false } }
+      const streams = new AccountStreams({ store, plans, clock, startQueries: () => undefined })
+      const state: Record<string, (stream: EventStream) => void> = {}
+      const ctx = { res: new EventEmitter(), state, set: () => undefined }
+      await streams.open(ctx as unknown as Koa.Context, person, authenticate) // what it uses of one
+      const events: string[] = []
+      let close: () => void = () => undefined
+      const [start] = Object.values(state)
+      start?.({ isWritable: true, write: text => void events.push(text), end: () => undefined, onClose: listener => (close = listener) })
+      /** Reports and reads have a timer each while they go on. */
+      const settledTimers = clock.timerCount
+      const advance = async (ms: number) => {
+        clock.advance(ms)
+        await waitUntil(() => clock.timerCount === settledTimers)
+      }
+      const msUntilEvent = async () => {
+        const { length } = events
+        let ms = 0
+        for (; events.length === length && ms < 3_000; ms += 100) await advance(100)
+        return ms
+      }
+      // The next read is just before the report.
+      await advance(350)
+      t.equal(events.length, 1)
+      const call = { ...count({}), day: Math.floor(nowHour / 24), calls: 1, credits: 80 }
+      usage.count(call)
+      const firstMs = await msUntilEvent()
+      t.ok(firstMs <= 500, `${firstMs} ms`)
+      t.match(events.at(-1), '"calls":1,')
+      const readsOfFirst = reads
+      await advance(900)
+      t.equal(reads, readsOfFirst, 'an account that has calls is read once a second')
+      close()
+      await usage.stop()
+      t.equal(clock.timerCount, timersOfStore)
+    },
+  )
 
   t.test('a query of months lets another one in between', async t => {
     const order: string[] = []

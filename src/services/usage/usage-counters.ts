@@ -29,12 +29,16 @@ type ByNetwork = Map<string, UsageCounter[]>
 /** Calls that were counted and not reported yet, by hour. */
 export class UsageCounters {
   readonly #clock: Clock
+  readonly #onFirst: () => void
   readonly #byHour = new Map<number, HourCounters>()
+  #isEmpty = true
   /** By the wall clock, at the last updateHour(). */
   #hour = 0
 
-  constructor(clock: Clock) {
+  /** `onFirst` is called for a call that is counted while there is none. */
+  constructor(clock: Clock, onFirst: () => void) {
     this.#clock = clock
+    this.#onFirst = onFirst
     this.updateHour()
   }
 
@@ -44,6 +48,10 @@ export class UsageCounters {
     const counter = this.#counterOf(day < 0 ? this.#hour : clampHourToDay(day, this.#hour), call)
     counter.calls += call.calls
     counter.credits += call.credits
+    if (this.#isEmpty) {
+      this.#isEmpty = false
+      this.#onFirst()
+    }
     if (durationMs === undefined || outcome !== successOutcome) return
     const latencies = (counter.latencies ??= [])
     const bucket = latencyBucketOf(durationMs)
@@ -77,6 +85,7 @@ export class UsageCounters {
       countsLeft -= counters.length
       return counters
     })
+    this.#isEmpty = this.#byHour.size === 0
     // A call that was counted and taken back needs no report.
     return drained.filter(({ calls, credits }) => calls !== 0 || credits !== 0)
   }

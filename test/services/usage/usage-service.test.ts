@@ -111,6 +111,30 @@ t.test('calls are in the store a second later, summed by group', async t => {
   t.equal(scenario.reports.length, length, 'nothing is reported without calls')
 })
 
+t.test('a call after a pause is in the store 0.1 s later, and those that follow it within a second', async t => {
+  const scenario = new UsageScenario()
+  await scenario.usage.start()
+  for (const pauseMs of [0, 60_000]) {
+    await scenario.advance(pauseMs)
+    const [before] = scenario.sums
+    const { length } = scenario.reports
+    scenario.usage.count(counted())
+    await scenario.advance(99)
+    t.equal(scenario.sums[0], before)
+    await scenario.advance(1)
+    t.equal(scenario.sums[0], before + 1)
+    for (let i = 0; i < 9; i += 1) {
+      scenario.usage.count(counted())
+      await scenario.advance(100)
+    }
+    t.equal(scenario.sums[0], before + 10)
+    t.equal(scenario.reports.length, length + 2, 'as many reports as with a call each 0.1 s in the second before')
+  }
+  await scenario.usage.stop()
+  scenario.usage.count(counted())
+  t.equal(scenario.clock.timerCount, 0)
+})
+
 t.test('a call can be taken back before it is reported, and after', async t => {
   const scenario = new UsageScenario()
   await scenario.usage.start()
