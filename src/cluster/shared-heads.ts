@@ -1,5 +1,5 @@
-import { HeadTracker, RecentBlocks, maxRecentBlocks, tagBroadcastsOf } from '../services/chain-heads/index.ts'
-import type { ChainState, HeadsOptions, HeadsStatus, HeightBroadcastsOf } from '../services/chain-heads/index.ts'
+import { HeadTracker, RecentBlocks, maxRecentBlocks, openPacing, tagBroadcastsOf } from '../services/chain-heads/index.ts'
+import type { ChainState, HeadsOptions, HeadsPacing, HeadsStatus, HeightBroadcastsOf } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
@@ -37,6 +37,7 @@ export interface SharedHeadsOptions {
  */
 export class SharedHeads {
   readonly #options: SharedHeadsOptions
+  readonly #pacing = openPacing()
   readonly #networks = new Map<string, SharedNetworkHeads>()
 
   constructor(options: SharedHeadsOptions) {
@@ -92,7 +93,7 @@ export class SharedHeads {
     if (existing?.follow(worker, upstreams) === true) return existing
     const workers = existing?.workers ?? []
     existing?.stop()
-    const created = new SharedNetworkHeads(network, upstreams, this.#options, existing?.reports)
+    const created = new SharedNetworkHeads(network, upstreams, { ...this.#options, pacing: this.#pacing }, existing?.reports)
     created.follow(worker, upstreams)
     if (existing?.chainId === upstreams.chainId) {
       void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
@@ -129,7 +130,7 @@ class SharedNetworkHeads {
   constructor(
     network: string,
     upstreams: UpstreamsToTrack,
-    { heightBroadcastsOf, errorCategoryOf, ...options }: SharedHeadsOptions,
+    { heightBroadcastsOf, errorCategoryOf, ...options }: SharedHeadsOptions & { readonly pacing: HeadsPacing },
     reports?: Reports,
   ) {
     const { chainId, blockTime, devNode = false } = upstreams

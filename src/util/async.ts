@@ -46,22 +46,22 @@ export const nextFlight = <T>(run: () => Promise<T>): (() => Promise<T>) => {
   return () => next ?? (running === undefined ? start() : (next = running.then(start, start)))
 }
 
-/** Work that begins when it is its turn. */
-type Semaphore = <T>(work: () => Promise<T>) => Promise<T>
+/** Work that begins when it is its turn. The lowest rank is first, which is 0 unless given. */
+export type Semaphore = <T>(work: () => Promise<T>, rank?: number) => Promise<T>
 
-/** Lets so much work be under way at once; the rest waits in line: first come, first served. */
+/** Lets so much work be under way at once; the rest waits in line: within a rank, first come, first served. */
 export const createSemaphore = (maxConcurrent: number): Semaphore => {
-  const waiting: (() => void)[] = []
+  const waiting: { readonly rank: number; start(): void }[] = []
   let available = maxConcurrent
-  return async work => {
+  return async (work, rank = 0) => {
     if (available > 0) available -= 1
-    else await new Promise<void>(resolve => waiting.push(resolve))
+    else await new Promise<void>(start => waiting.splice(waiting.findLastIndex(each => each.rank <= rank) + 1, 0, { rank, start }))
     try {
       return await work()
     } finally {
       const next = waiting.shift()
       if (next === undefined) available += 1
-      else next()
+      else next.start()
     }
   }
 }

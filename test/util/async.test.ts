@@ -104,6 +104,14 @@ t.test('a semaphore runs so many at once, in order of arrival, and goes on after
   t.same(started, [0, 1, 2, 3])
 })
 
+t.test('of what waits for a semaphore the lowest rank begins first, and the first of a rank', async t => {
+  const semaphore = createSemaphore(1)
+  const started: string[] = []
+  const run = (name: string, rank?: number) => semaphore(async () => void started.push(name), rank)
+  await Promise.all([run('a', 9), run('b', 2), run('c', 1), run('d', 2), run('e'), run('f', 1), run('g')])
+  t.equal(started.join(''), 'aegcfbd')
+})
+
 t.test('what opens is opened once, and again after a failure', async t => {
   const failures = [new Error('too many open files')]
   let opens = 0

@@ -4,7 +4,8 @@ import type { Signal, Target } from '../../plugin/call.ts'
 import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
 import { revealSecrets } from '../../plugin/secret.ts'
-import { Backoff, singleFlight } from '../../util/async.ts'
+import { Backoff, singleFlight, withTimeoutOr } from '../../util/async.ts'
+import type { Semaphore } from '../../util/async.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
@@ -28,6 +29,9 @@ const maxWrongChainIntervalMs = 10_000
 
 /** Between requests to an upstream that has not returned a chain ID yet. */
 const retryDelays = { minMs: 250, maxMs: 10_000 }
+
+/** A check that takes longer lets the next one begin: an upstream that does not answer delays the others no more than one far away. */
+const maxTurnMs = 250
 
 /** After so many requests without a chain ID the check has failed: the first of a start may be late because the gateway itself is busy. */
 const minFailures = 2
@@ -68,6 +72,11 @@ export class ChainIdCheck {
   get result(): ChainCheckResult {
     if (this.isExpectedChain || this.#isUncheckable) return 'passed'
     return this.isWrongChain || this.#failures >= minFailures ? 'failed' : 'pending'
+  }
+
+  /** How many requests in a row have returned no chain ID. */
+  get failures(): number {
+    return this.#failures
   }
 
   /** Why there was no chain ID in the last response. */
@@ -145,6 +154,9 @@ interface UpstreamChainOptions extends ChainIdCheckOptions {
   readonly target: Target
   readonly upstreamClient: UpstreamClient
   readonly signal: Signal
+  readonly checkInTurn: Semaphore
+  /** Its place among the upstreams of the network. */
+  readonly index: number
   /** A check that no poll has begun has ended. */
   onChange(): void
 }
@@ -178,7 +190,7 @@ export class UpstreamChain extends ChainIdCheck {
     await this.check()
     if (this.result === 'pending') await this.check()
     this.#timer?.cancel()
-    if (!this.isExpectedChain && !signal.aborted) this.#timer = clock.after(this.dueInMs, () => void this.verifyNow())
+    if (!this.isExpectedChain && !signal.aborted) this.#timer = clock.after(this.dueInMs, () => void this.verifyInTurn())
   }
 
   /** The same, between polls. */
@@ -186,4 +198,11 @@ export class UpstreamChain extends ChainIdCheck {
     await this.verify()
     this.#options.onChange()
   }
+
+  /** The same, while no call waits for it: the first upstreams of all networks take their turns first, and those that have failed later. */
+  readonly verifyInTurn = singleFlight(() => {
+    const { checkInTurn, clock, signal, index } = this.#options
+    const verify = async () => (signal.aborted ? undefined : this.verifyNow())
+    return checkInTurn(() => withTimeoutOr(clock, maxTurnMs, verify(), () => undefined), index + this.failures)
+  })
 }

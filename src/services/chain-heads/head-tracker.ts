@@ -8,6 +8,7 @@ import { HeadPlausibility } from './head-plausibility.ts'
 import type { HeadsOptions, Heads, TrackOptions } from './heads-types.ts'
 import { HeadSelection, recordHeights } from './network-head.ts'
 import { PollSchedule } from './poll-schedule.ts'
+import { openPacing } from './pacing.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
 import { TagTracker } from './reported-tags.ts'
@@ -60,7 +61,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
 
   constructor(options: HeadsOptions) {
     super(options)
-    const { blockTime, clock, log, metrics, heightBroadcasts = [] } = options
+    const { blockTime, clock, log, metrics, heightBroadcasts = [], pacing = openPacing() } = options
     this.#options = options
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility)
@@ -86,6 +87,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
       ...options,
       ...this.timing,
       random: Math.random,
+      checkInTurn: pacing.checkInTurn,
       isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
       onChange: () => {
         this.#evaluate()
@@ -95,6 +97,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#schedule = new PollSchedule({
       clock,
       pollIntervalMs: this.pollIntervalMs,
+      firstIntervalMs: pacing.nextPollPhase() * this.pollIntervalMs,
       upstreams: () => this.#upstreams,
       poll: this.#pollUpstream.bind(this),
     })
@@ -153,7 +156,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#maxLagBlocks = maxLag
     this.#plausibility.setMaxLag(maxLag)
     this.#evaluate()
-    for (const upstream of added) void upstream.chain.verifyNow()
+    for (const upstream of added) void upstream.chain.verifyInTurn()
     this.#schedule.start(added)
   }
 

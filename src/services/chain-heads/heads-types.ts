@@ -1,5 +1,5 @@
 import type { Signal, Target } from '../../plugin/call.ts'
-import type { MaybePromise } from '../../util/async.ts'
+import type { MaybePromise, Semaphore } from '../../util/async.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { MethodTable } from '../method-table/index.ts'
@@ -178,10 +178,20 @@ export interface HeadsOptions {
   readonly heightBroadcasts?: readonly HeightBroadcast[]
   /** Share what was reported of `safe` and `finalized` with gateways on other machines. */
   readonly tagBroadcasts?: TagTrackerOptions['broadcasts']
+  /** Shared with the other networks of the process. */
+  readonly pacing?: HeadsPacing
   /** Called when what was reported of these has changed. */
   readonly onTags?: (state: TagState) => void
   /** Called whenever the state or the recent blocks may have changed. */
   readonly onChange?: (state: ChainState, recentBlocks: RecentBlocks) => void
+}
+
+/** What keeps many networks from asking all of their upstreams in the same moment. */
+export interface HeadsPacing {
+  /** Checks of chains for which no call waits take turns. */
+  readonly checkInTurn: Semaphore
+  /** When the second poll of a network follows its first: a share of the interval, another one for each network. */
+  nextPollPhase(): number
 }
 
 export interface TrackOptions {

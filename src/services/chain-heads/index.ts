@@ -1,8 +1,19 @@
 import { HeadTracker } from './head-tracker.ts'
+import { openPacing } from './pacing.ts'
 import type { Heads, HeadsOptions } from './heads-types.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 
-export type { ChainCheck, ChainSnapshot, ChainState, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from './heads-types.ts'
+export type {
+  ChainCheck,
+  ChainSnapshot,
+  ChainState,
+  Heads,
+  HeadsOptions,
+  HeadsPacing,
+  HeadsStatus,
+  TrackOptions,
+  WaitLimits,
+} from './heads-types.ts'
 export { SharedFeed, feedKinds } from './feeds/block-feed.ts'
 export type {
   ChainUpdate,
@@ -24,6 +35,7 @@ export type { HeightBroadcast, HeightListener } from './reported-height.ts'
 export { TrackingStack } from './tracked-upstreams.ts'
 export { KnownTags, WorkerTags, finalityTags } from './reported-tags.ts'
 export type { FinalityTag, ReportedTags, TagState } from './reported-tags.ts'
+export { openPacing } from './pacing.ts'
 export { fetchBlock, openUpstreamRequester } from './upstream-requests.ts'
 
 /** Opens the heads of networks: tracked by this process, or received from the primary. */
@@ -47,12 +59,13 @@ export const tagBroadcastsOf = (heightBroadcastsOf: HeightBroadcastsOf, network:
 /** Heads that this process tracks itself. */
 export const openHeadsSource = (heightBroadcastsOf: HeightBroadcastsOf = () => []): HeadsSource => {
   const opened = new Set<HeadTracker>()
+  const pacing = openPacing()
   return {
     open(network, options) {
       const { chainId } = options
       const heightBroadcasts = heightBroadcastsOf(network, chainId)
       const tagBroadcasts = tagBroadcastsOf(heightBroadcastsOf, network, chainId)
-      const heads: OpenedTracker = new OpenedTracker({ ...options, heightBroadcasts, tagBroadcasts }, () => opened.delete(heads))
+      const heads: OpenedTracker = new OpenedTracker({ ...options, heightBroadcasts, tagBroadcasts, pacing }, () => opened.delete(heads))
       opened.add(heads)
       return heads
     },

@@ -67,6 +67,8 @@ interface ScheduledUpstream {
 interface PollScheduleOptions<U> {
   readonly clock: Clock
   readonly pollIntervalMs: number
+  /** From the first poll to the second. */
+  readonly firstIntervalMs: number
   upstreams(): readonly U[]
   /** Resolves when the upstream has answered. For `isCatchUp`, see UpstreamTracker.poll(). */
   poll(upstream: U, isCatchUp: boolean): Promise<void>
@@ -97,7 +99,7 @@ export class PollSchedule<U extends ScheduledUpstream> {
   /** A call has come in. A field, which HeadTracker has too: each call runs it. */
   readonly recordActivity = (): void => {
     this.#idleMs = 0
-    if (this.#isStarted && this.#timer === undefined) this.#poll()
+    if (this.#isStarted && this.#timer === undefined) this.#poll(this.#options.firstIntervalMs)
   }
 
   /** No polls until start(). */
@@ -124,12 +126,12 @@ export class PollSchedule<U extends ScheduledUpstream> {
     for (const upstream of upstreams()) if (!upstream.isPolling && isLagging(upstream)) void poll(upstream, true)
   }
 
-  #poll(): void {
-    const { clock, pollIntervalMs, upstreams } = this.#options
+  #poll(intervalMs = this.#options.pollIntervalMs): void {
+    const { clock, upstreams } = this.#options
     this.#timer = undefined
     if (this.#idleMs > idleTimeoutMs) return upstreams().forEach(upstream => upstream.pause())
-    this.#idleMs += pollIntervalMs
-    this.#timer = clock.after(pollIntervalMs, () => this.#poll())
+    this.#idleMs += intervalMs
+    this.#timer = clock.after(intervalMs, () => this.#poll())
     for (const upstream of upstreams()) this.#startPolling(upstream)
   }
 

@@ -12,13 +12,13 @@ export interface Tracking {
 
 /** The upstreams that are tracked. What is known of an upstream stays as long as each list of targets contains it. */
 export class TrackedUpstreams {
-  readonly #options: Omit<UpstreamTrackerOptions, 'target'>
+  readonly #options: Omit<UpstreamTrackerOptions, 'target' | 'index'>
   /** By all that identifies a target. */
   #byTarget: ReadonlyMap<string, UpstreamTracker> = new Map()
   all: readonly UpstreamTracker[] = []
 
   /** What is the same for all of them. */
-  constructor(options: Omit<UpstreamTrackerOptions, 'target'>) {
+  constructor(options: Omit<UpstreamTrackerOptions, 'target' | 'index'>) {
     this.#options = options
   }
 
@@ -27,9 +27,9 @@ export class TrackedUpstreams {
     const previous = new Set(this.all)
     const byTargetBefore = this.#byTarget
     this.#byTarget = new Map(
-      targets.map(target => {
+      targets.map((target, index) => {
         const id = JSON.stringify(revealSecrets(target))
-        return [id, byTargetBefore.get(id) ?? new UpstreamTracker({ ...this.#options, target })]
+        return [id, byTargetBefore.get(id) ?? new UpstreamTracker({ ...this.#options, target, index })]
       }),
     )
     this.all = [...this.#byTarget.values()]

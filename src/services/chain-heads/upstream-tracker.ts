@@ -2,6 +2,7 @@ import { Cancellation } from '../../plugin/call.ts'
 import type { Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { nextFlight } from '../../util/async.ts'
+import type { Semaphore } from '../../util/async.ts'
 import type { Log } from '../log.ts'
 import type { MethodTable } from '../method-table/index.ts'
 import type { Metrics } from '../metrics.ts'
@@ -27,7 +28,10 @@ import type { BlockHeader, UpstreamRequester } from './upstream-requests.ts'
 export interface UpstreamTrackerOptions {
   readonly clock: Clock
   readonly target: Target
+  /** Its place among the upstreams of the network. */
+  readonly index: number
   readonly chainId: number
+  readonly checkInTurn: Semaphore
   readonly upstreamClient: UpstreamClient
   readonly errorCategory: MethodTable['errorCategory']
   readonly log: Log
@@ -64,7 +68,7 @@ export class UpstreamTracker {
   #polling: Promise<void> | undefined
 
   constructor(options: UpstreamTrackerOptions) {
-    const { target, chainId, upstreamClient, clock, log, metrics, slowPollIntervalMs: intervalMs, isAgePlausible, onChange } = options
+    const { target, upstreamClient, clock, log, metrics, slowPollIntervalMs: intervalMs, isAgePlausible } = options
     const signal = this.#cancellation
     this.#options = options
     this.name = target.name
@@ -76,17 +80,7 @@ export class UpstreamTracker {
     this.fetchBlockData = openBlockDataFetcher(target, signal, options)
     const onUncheckable = (cause: string) =>
       log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
-    this.chain = new UpstreamChain({
-      target,
-      upstreamClient,
-      chainId,
-      clock,
-      signal,
-      onChange,
-      onUncheckable,
-      intervalMs,
-      request: () => this.request('eth_chainId'),
-    })
+    this.chain = new UpstreamChain({ ...options, signal, onUncheckable, intervalMs, request: () => this.request('eth_chainId') })
     this.#finalized = new FinalizedBlock({ clock, intervalMs, request: this.request, headNumber: () => this.#head.head?.number ?? -1 })
     this.#ancestorCheck = new AncestorCheck({ clock, intervalMs, request: this.request, isAgePlausible })
     this.#subscription = target.ws && this.#createSubscription(target.ws)
