@@ -65,23 +65,17 @@ interface ConfigOptions {
   readonly workers?: number | undefined
   /** A folder, relative to the configuration. */
   readonly store?: string
-  /** Networks that get no calls. */
-  readonly idleNetworks?: number
-  /** Of each of them; 1 if absent. */
-  readonly idleUpstreams?: number
+  /** The upstreams of networks that get no calls. */
+  readonly idleNetworks?: readonly (readonly string[])[]
 }
 
 export const writeConfig = async (dir: string, options: ConfigOptions): Promise<void> => {
-  const { node, workers, root = thisRoot, store = './data', idleNetworks = 0, idleUpstreams = 1, plugin } = options
+  const { node, workers, root = thisRoot, store = './data', idleNetworks = [], plugin } = options
   for (const folder of ['networks', 'methods']) await mkdir(join(dir, folder), { recursive: true })
   await writeFile(join(dir, 'gateway.yaml'), gatewayYaml(store) + (workers === undefined ? '' : `workers: ${workers}\n`))
-  await writeFile(join(dir, 'networks', 'bench.yaml'), addPlugin(networkYaml(node), plugin))
-  for (let i = 0; i < idleNetworks; i += 1) {
-    await writeFile(
-      join(dir, 'networks', `idle-${i}.yaml`),
-      networkYaml(`${node}/idle-${i}`, `idle-${i}`, `idle-${i}.localhost`, idleUpstreams),
-    )
-  }
+  await writeFile(join(dir, 'networks', 'bench.yaml'), addPlugin(networkYaml([node]), plugin))
+  for (const [i, nodes] of idleNetworks.entries())
+    await writeFile(join(dir, 'networks', `idle-${i}.yaml`), networkYaml(nodes, `idle-${i}`, `idle-${i}.localhost`))
   await copyFile(join(root, 'configs/methods/ethereum.yaml'), join(dir, 'methods', 'ethereum.yaml'))
 }
 
@@ -94,7 +88,7 @@ plans: { big: { dailyCredits: 1000000000000000 } }
  * The block time is long: no new block ends what is cached. A result longer than a quarter of the cache is not
  * cached: large results come from the node each time, and the memory of the cache does not hide the memory that they need.
  */
-const networkYaml = (node: string, name = 'bench', host = '127.0.0.1', upstreams = 1): string => `network: ${name}
+const networkYaml = (nodes: readonly string[], name = 'bench', host = '127.0.0.1'): string => `network: ${name}
 chainId: 1337
 blockTime: 60m
 methods: ethereum
@@ -106,7 +100,7 @@ pipeline:
   - credits: {}
   - params: {}
   - cache: { maxBytes: 16MiB }
-  - failover: { upstreams: [${Array.from({ length: upstreams }, (_, i) => `{ name: node-${i}, url: "${node}/${i}" }`).join(', ')}] }
+  - failover: { upstreams: [${nodes.map((url, i) => `{ name: node-${i}, url: "${url}" }`).join(', ')}] }
   - upstream: {}
 `
 
