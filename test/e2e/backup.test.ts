@@ -1,13 +1,16 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { CreditCallers, balanceOf, callCost } from '../attack/credit-callers.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { startRedisCluster } from '../support/redis-cluster.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -103,23 +106,57 @@ t.test('a backup of the embedded store under load is of one moment, and can be u
   })
 })
 
+/** Returns the path of the RDB file. */
+const saveSnapshot = async (redis: RedisServer): Promise<string> => {
+  const lastSave = await redis.send('LASTSAVE')
+  await redis.send('BGSAVE')
+  await waitUntil(async () => (await redis.send('LASTSAVE')) !== lastSave)
+  const [, dir] = (await redis.send('CONFIG', 'GET', 'dir')) as readonly string[] // as Redis promises
+  return join(String(dir), 'dump.rdb')
+}
+
 t.test('so is a snapshot of a Redis', { skip: skipWithoutRedis }, async t => {
-  const redis = await startRedisServer()
+  const redis = await startRedisServer('--appendonly', 'yes')
   t.teardown(() => redis.remove())
   const deployment = await openDeployment(t, { store: redis.url })
   const dir = tempDir(t)
   await checkBackup(t, deployment, {
     async backUp() {
-      const lastSave = await redis.send('LASTSAVE')
-      await redis.send('BGSAVE')
-      await waitUntil(async () => (await redis.send('LASTSAVE')) !== lastSave)
-      const [, from] = (await redis.send('CONFIG', 'GET', 'dir')) as readonly string[] // as Redis promises
-      cpSync(join(String(from), 'dump.rdb'), join(dir, 'dump.rdb'))
+      cpSync(await saveSnapshot(redis), join(dir, 'dump.rdb'))
     },
     async restore() {
       const restored = await startRedisServer('--dir', dir)
       t.teardown(() => restored.remove())
+      await restored.send('CONFIG', 'SET', 'appendonly', 'yes')
       deployment.writeGateway({ log: 'warn', plans, store: restored.url })
+    },
+  })
+})
+
+/** Between the snapshots of two nodes. */
+const betweenNodesMs = 1_500
+
+t.test('a cluster that is saved node by node has each account as of one moment', { skip: skipWithoutRedis }, async t => {
+  const cluster = await startRedisCluster()
+  t.teardown(() => cluster.remove())
+  const deployment = await openDeployment(t, { store: cluster.address.url.reveal() })
+  const dir = tempDir(t)
+  const snapshots: string[] = []
+  await checkBackup(t, deployment, {
+    async backUp() {
+      for (const [i, node] of cluster.primaries.entries()) {
+        if (i > 0) await setTimeout(betweenNodesMs)
+        snapshots.push(await saveSnapshot(node))
+        cpSync(snapshots.at(-1) ?? '', join(dir, `${i}.rdb`))
+      }
+    },
+    async restore() {
+      for (const [i, node] of cluster.primaries.entries()) {
+        await node.kill()
+        cpSync(join(dir, `${i}.rdb`), snapshots[i] ?? '')
+      }
+      for (const node of cluster.primaries) await node.restart()
+      await cluster.settled()
     },
   })
 })
