@@ -5,6 +5,7 @@ import { systemClock } from '../../src/services/clock.ts'
 import type { Store } from '../../src/store/store.ts'
 import { getOrCreate } from '../../src/util/memoize.ts'
 import type { Deployment } from '../support/deployment.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 /** What a call costs that the callers send. */
 export const callCost = 80
@@ -54,6 +55,12 @@ export interface CreditSummary {
   /** What the audit finds, uncounted calls among it. */
   readonly faults: readonly string[]
 }
+
+const succeeds = (work: Promise<unknown>): Promise<boolean> =>
+  work.then(
+    () => true,
+    () => false,
+  )
 
 interface CreditCallersOptions {
   readonly deployment: Deployment
@@ -107,6 +114,9 @@ export class CreditCallers {
       this.#keys.set(name, (await createKey(store, systemClock, id)).key.reveal())
       this.servedAt.set(name, [])
     }
+    const addOther = (id: string) => store.addAccount({ id, name: id, plan: Object.keys(this.#options.accounts)[0] ?? '', created: 1 })
+    // The first confirmation of a replica may be late on a loaded machine.
+    await waitUntil(() => succeeds(addOther(generateAccountId())))
     await Promise.all(Object.keys(this.#options.accounts).map(add))
   }
 

@@ -1,3 +1,5 @@
+import { readdirSync, statSync, truncateSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { Secret } from '../../src/plugin/secret.ts'
 import type { NetworkNamespace } from '../support/network-namespace.ts'
@@ -95,6 +97,8 @@ const untilReplaced = ({ replicas }: RedisTopology): Promise<void> =>
 const cutOffMs = 5_000
 /** How long replicas have nothing of what is written. */
 const lagMs = 1_500
+/** What a power cut loses, by Redis' documentation at most. */
+const unsyncedMs = 2_000
 /** How long memory is full. */
 const fullMs = 3_000
 
@@ -108,6 +112,17 @@ export const failures = {
   'killed and started again': async ({ primary }: RedisTopology) => {
     await primary.kill()
     await setTimeout(1_000)
+    await primary.restart()
+  },
+  /** The disk has what was synced, which is by `everysec` a second or two old. */
+  'power cut': async ({ primary }: RedisTopology) => {
+    const [, dir] = (await primary.send('CONFIG', 'GET', 'dir')) as readonly string[] // as Redis promises
+    const folder = join(String(dir), 'appendonlydir')
+    const file = join(folder, readdirSync(folder).find(name => name.endsWith('.incr.aof')) ?? '')
+    const syncedBytes = statSync(file).size
+    await setTimeout(unsyncedMs)
+    await primary.kill()
+    truncateSync(file, syncedBytes)
     await primary.restart()
   },
   'replaced by command': async (topology: RedisTopology) => {

@@ -63,8 +63,9 @@ export const startRedisCluster = async ({
   for (const [i, replica] of replicas.entries()) {
     await replica.send('CLUSTER', 'REPLICATE', String(await primaries[i]?.send('CLUSTER', 'MYID')))
   }
-  const hasLink = async (replica: RedisServer) => String(await replica.send('INFO', 'replication')).includes('master_link_status:up')
-  await waitUntil(async () => (await Promise.all(replicas.map(hasLink))).every(Boolean))
+  // Before, a write that waits for its replica may fail.
+  const isFollowed = async (primary: RedisServer) => String(await primary.send('INFO', 'replication')).includes('state=online')
+  await waitUntil(async () => !withReplicas || (await Promise.all(primaries.map(isFollowed))).every(Boolean))
   await waitUntil(allSay('cluster_state:ok'))
   const hosts = servers.map(({ host, port }) => `${host}:${port}`).join(',')
   return {

@@ -115,9 +115,6 @@ const startServer = async (
   // Copies are cheap: @redis/client builds a class for the options of each new client, which takes milliseconds.
   const clientTemplate = createClient({ url, RESP: 2, commandOptions: { timeout: 0 } })
   let child = await spawnRedisServer([...command, serverProgram ?? 'redis-server', ...args], readyText)
-  // A test file that crashes must not leave the server behind.
-  const killOnExit = () => void child.kill('SIGKILL')
-  process.once('exit', killOnExit)
   const kill = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
     child.kill('SIGKILL')
@@ -147,14 +144,19 @@ const startServer = async (
     resume: () => void child.kill('SIGCONT'),
     async remove() {
       await kill()
-      process.off('exit', killOnExit)
       rmSync(dir, { recursive: true, force: true })
     },
   }
 }
 
+const running = new Set<ChildProcess>()
+// A test file that crashes must not leave servers behind.
+process.once('exit', () => running.forEach(child => child.kill('SIGKILL')))
+
 const spawnRedisServer = async ([program = '', ...args]: readonly string[], readyText: string): Promise<ChildProcess> => {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  running.add(child)
+  child.once('close', () => running.delete(child))
   const lines: string[] = []
   for await (const line of createInterface(child.stdout)) {
     lines.push(line)
