@@ -161,11 +161,13 @@ export const keyJson = (row: KeyRow, now: number) => {
     dailyCredits = null,
     rate,
     burst = null,
+    verify = [],
   } = row
   return {
     ...{ id, name, project, hint, networks, methods, origins, ips, dailyCredits },
     rate: rate === undefined ? null : formatRate(rate),
     burst,
+    verify,
     state: keyRefusal(row, now) ?? ('active' as const),
     created: isoTime(row.created),
     expires: isoTimeOrNull(row.expires),
@@ -189,6 +191,7 @@ export const keyProperties = {
   dailyCredits: countOrNull,
   rate: textOrNull,
   burst: countOrNull,
+  verify: { ...listOf(text), description: 'What callers may ask for with the header `Tollgate-Verify`; an operator sets it.' },
   state: { type: 'string', enum: ['active', 'suspended', 'expired', 'revoked'] },
   created: time,
   expires: timeOrNull,

@@ -194,6 +194,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.match(await page.textContent('form[aria-label="Create a key"] [role=alert]'), /^Must be a/)
     await page.fill('form[aria-label="Create a key"] [name=rate]', '10/s')
     await page.fill('form[aria-label="Create a key"] [name=days]', '30')
+    await page.check('form[aria-label="Create a key"] >> text="proven answers"')
     await page.click('form[aria-label="Create a key"] button[type=submit]')
     await page.waitForSelector('[data-testid=new-key] h2:has-text("server")')
     const created = (await page.textContent('[data-testid=new-key] code')) ?? ''
@@ -201,18 +202,32 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('[aria-label="Change server"]')
     await page.fill('dialog [name=dailyCredits]', '9000')
     await page.click('dialog button[type=submit]')
-    await page.waitForSelector('tr:has-text("server"):has-text("9,000")')
+    await page.waitForSelector('tr:has-text("server"):has-text("9,000"):has-text("may ask for proven answers")')
+    await page.click('[aria-label="Change server"]')
+    t.ok(await page.isChecked('dialog >> text="proven answers"'))
+    await page.uncheck('dialog >> text="proven answers"')
+    await page.check('dialog >> text="answers that are not verified"')
+    await page.click('dialog button[type=submit]')
+    await page.waitForSelector('tr:has-text("server"):has-text("may ask for answers that are not verified")')
     await chooseAction(page, 'server', 'Rotate')
     await waitUntil(async () => (await page.textContent('[data-testid=new-key] code')) !== created)
     const rotated = (await page.textContent('[data-testid=new-key] code')) ?? ''
     for (const key of [created, rotated])
       await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === undefined)
     const { keys } = (await page.evaluate(`fetch('/api/v1/accounts/alice/keys').then(async r => ({ keys: await r.json() }))`)) as {
-      readonly keys: readonly { readonly name: string; readonly rate: string; readonly expires: string | null }[]
+      readonly keys: readonly {
+        readonly name: string
+        readonly rate: string
+        readonly expires: string | null
+        readonly verify: readonly string[]
+      }[]
     }
     t.match(
       keys.filter(({ name }) => name === 'server'),
-      [{ rate: '10/s', expires: /^20/ }, { rate: '10/s' }],
+      [
+        { rate: '10/s', expires: /^20/, verify: ['none'] },
+        { rate: '10/s', verify: ['none'] },
+      ],
     )
   })
 

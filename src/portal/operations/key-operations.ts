@@ -54,7 +54,6 @@ const flags = {
 
 const operatorKeyJson = (row: KeyRow, account: Pick<AccountRow, 'id' | 'name'>, now: number) => ({
   ...keyJson(row, now),
-  verify: row.verify ?? [],
   account: { id: account.id, name: account.name },
 })
 
@@ -62,7 +61,6 @@ type OperatorKeyJson = ReturnType<typeof operatorKeyJson>
 
 const operatorKey = {
   ...keyProperties,
-  verify: { ...listOf(text), description: 'What callers may ask for with the header `Tollgate-Verify`.' },
   account: object({ id: text, name: text }),
 }
 const newKey = { ...operatorKey, key: { type: 'string', description: 'The API key. It is not shown again.' } }

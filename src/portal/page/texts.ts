@@ -304,6 +304,12 @@ export const texts = {
     limitHelp: 'Credits a day; empty: those of the account.',
     originsHelp: 'Such as https://dapp.example; Enter adds one.',
     ipsHelp: 'Addresses and subnets, such as 203.0.113.7 or 10.0.0.0/8.',
+    verify: {
+      title: 'Callers may ask for',
+      mayAsk: 'may ask for',
+      wishes: { proof: 'proven answers', none: 'answers that are not verified' },
+      help: 'By the header Tollgate-Verify: proof, or none. Proven answers may cost more credits.',
+    },
     key: 'Key',
     created: 'Created',
     lastUsed: 'Last used',

@@ -12,16 +12,19 @@ const text = texts.keys
 
 interface ChangeKeyProps extends KeyOptions {
   readonly apiKey: KeyJson
+  /** For operators. */
+  readonly setsVerify?: true
   onSaved(): void
   onClose(): void
 }
 
 /** What the key may do now, to be changed. */
-export const ChangeKey = ({ apiKey, onSaved, onClose, ...options }: ChangeKeyProps) => {
+export const ChangeKey = ({ apiKey, setsVerify, onSaved, onClose, ...options }: ChangeKeyProps) => {
   // What others change meanwhile is not changed back.
   const before = useRef(fieldsOf(apiKey)).current
+  const verify = useRef(setsVerify && apiKey.verify).current
   const save = async (values: FormData): Promise<void> => {
-    await request('PATCH', `/keys/${apiKey.id}`, changeOf(before, values))
+    await request('PATCH', `/keys/${apiKey.id}`, { ...changeOf(before, values), ...(verify && verifyChangeOf(verify, values)) })
     onSaved()
     onClose()
   }
@@ -33,7 +36,7 @@ export const ChangeKey = ({ apiKey, onSaved, onClose, ...options }: ChangeKeyPro
           <>
             <TextField label={text.name} name="name" required={before.name !== ''} value={before.name} error={errorOf('name')} />
             <TextField label={text.project} name="project" help={text.projectHelp} value={before.project} error={errorOf('project')} />
-            <Restrictions {...options} values={before} errorOf={errorOf} />
+            <Restrictions {...options} values={before} verify={verify} errorOf={errorOf} />
           </>
         )}
       </Form>
@@ -63,4 +66,9 @@ const changeOf = (before: Fields, values: FormData): object => {
       ...(typed('burst') !== '' && { burst: Number(typed('burst')) }),
     }),
   }
+}
+
+const verifyChangeOf = (before: KeyJson['verify'], values: FormData): object => {
+  const chosen = values.getAll('verify')
+  return chosen.length === before.length && before.every(wish => chosen.includes(wish)) ? {} : { verify: chosen }
 }

@@ -79,14 +79,16 @@ export const TextField = ({
 interface CheckboxProps {
   readonly label: string
   readonly name: string
+  /** Of one of several with this name. */
+  readonly value?: string
   readonly isChecked: boolean
 }
 
-export const Checkbox = ({ label, name, isChecked }: CheckboxProps) => {
+export const Checkbox = ({ label, name, value, isChecked }: CheckboxProps) => {
   const id = useId()
   return (
     <p class="checkbox">
-      <input id={id} name={name} type="checkbox" defaultChecked={isChecked} />
+      <input id={id} name={name} value={value} type="checkbox" defaultChecked={isChecked} />
       <label for={id}>{label}</label>
     </p>
   )

@@ -1,8 +1,9 @@
-import type { KeySettings } from '../../key-settings.ts'
+import type { KeyJson, KeySettings } from '../../key-settings.ts'
 import { texts } from '../texts.ts'
 import { TextField } from './controls.tsx'
 import { Form, splitList } from './form.tsx'
 import { MultiSelect } from './multi-select.tsx'
+import { VerifyFields } from './verify-wishes.tsx'
 
 const text = texts.keys
 
@@ -15,6 +16,8 @@ export interface KeyOptions {
 interface RestrictionsProps extends KeyOptions {
   /** Of a key that has some. */
   readonly values?: Readonly<Record<string, string>>
+  /** What the key has, where the form may change it. */
+  readonly verify?: KeyJson['verify'] | undefined
   errorOf(field: string): string | undefined
 }
 
@@ -26,7 +29,7 @@ const textLimits = [
 ] as const
 
 /** Where, how and how much a key may be used. Most keys have few limits: the rarer ones are shown when asked for, or when one is wrong. */
-export const Restrictions = ({ networks = [], methods = [], values, errorOf }: RestrictionsProps) => {
+export const Restrictions = ({ networks = [], methods = [], values, verify, errorOf }: RestrictionsProps) => {
   const list = (name: 'networks' | 'methods' | 'origins' | 'ips') => ({
     ...{ key: name, name, label: text[name], value: splitList(values?.[name] ?? ''), error: errorOf(name) },
   })
@@ -39,7 +42,8 @@ export const Restrictions = ({ networks = [], methods = [], values, errorOf }: R
     .map(field => ({ ...field, value: values?.[field.name] ?? '', error: errorOf(field.name) }))
   const isAsked =
     [...fields, list('origins'), list('ips')].some(({ error }) => error !== undefined) ||
-    ['origins', 'ips', 'dailyCredits', 'rate'].some(name => (values?.[name] ?? '') !== '')
+    ['origins', 'ips', 'dailyCredits', 'rate'].some(name => (values?.[name] ?? '') !== '') ||
+    (verify?.length ?? 0) > 0
   return (
     <>
       <MultiSelect {...list('networks')} options={networks} placeholder={text.everyNetwork} />
@@ -52,6 +56,7 @@ export const Restrictions = ({ networks = [], methods = [], values, errorOf }: R
             <TextField key={field.name} {...field} />
           ))}
         </div>
+        {verify !== undefined && <VerifyFields verify={verify} />}
       </details>
     </>
   )
@@ -66,18 +71,25 @@ const settingsOf = (values: FormData): NewKeySettings => {
     ...{ networks: splitList(values.get('networks')), methods: splitList(values.get('methods')) },
     ...{ origins: splitList(values.get('origins')), ips: splitList(values.get('ips')) },
     ...{ dailyCredits: numberOf('dailyCredits'), rate: typed('rate') || undefined, burst: numberOf('burst'), days: numberOf('days') },
+    // Only the form of operators has it.
+    ...(values.has('verify') && { verify: values.getAll('verify') }),
   }
 }
 
-type NewKeySettings = { readonly [Name in keyof KeySettings]: KeySettings[Name] | undefined } & { readonly days: number | undefined }
+type NewKeySettings = { readonly [Name in keyof KeySettings]: KeySettings[Name] | undefined } & {
+  readonly days: number | undefined
+  readonly verify?: readonly FormDataEntryValue[]
+}
 
 interface CreateKeyProps extends KeyOptions {
   create(settings: NewKeySettings): Promise<void>
+  /** For operators. */
+  readonly setsVerify?: true
   /** Where the form stands in a dialog, which has the title. */
   onCancel?(): void
 }
 
-export const CreateKey = ({ create, onCancel, ...options }: CreateKeyProps) => (
+export const CreateKey = ({ create, setsVerify, onCancel, ...options }: CreateKeyProps) => (
   <Form
     title={text.create}
     {...(onCancel !== undefined && { heading: 'none' as const, onCancel })}
@@ -87,7 +99,11 @@ export const CreateKey = ({ create, onCancel, ...options }: CreateKeyProps) => (
       <>
         <TextField label={text.name} name="name" required placeholder={text.namePlaceholder} error={errorOf('name')} />
         <TextField label={text.project} name="project" help={text.projectHelp} error={errorOf('project')} />
-        <Restrictions {...options} errorOf={field => errorOf(field) ?? (field === 'days' ? errorOf('expires') : undefined)} />
+        <Restrictions
+          {...options}
+          verify={setsVerify && []}
+          errorOf={field => errorOf(field) ?? (field === 'days' ? errorOf('expires') : undefined)}
+        />
       </>
     )}
   </Form>

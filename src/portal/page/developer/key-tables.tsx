@@ -12,6 +12,7 @@ import { Bar, Sparkline, toneOfUse } from '../components/figure.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
+import { VerifyWishes } from '../components/verify-wishes.tsx'
 import { formatHourOfDay, formatHoursAgo, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 
@@ -108,6 +109,7 @@ const KeyTable = ({ caption, keys, use, mayChange, onChanged, onChange }: KeyTab
           <>
             <span class="row-name">{key.name || key.id}</span> <code>…{key.hint}</code>
             <p class="help">{lifetimeOf(key)}</p>
+            <VerifyWishes verify={key.verify} />
           </>
         ),
       },

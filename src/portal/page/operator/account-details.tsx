@@ -12,6 +12,7 @@ import { KeyActions } from '../components/key-actions.tsx'
 import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
 import { CreateKey } from '../components/key-form.tsx'
 import { Table } from '../components/table.tsx'
+import { VerifyWishes } from '../components/verify-wishes.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
@@ -190,6 +191,7 @@ const Keys = ({ path }: { readonly path: string }) => {
       {isCreating.value && (
         <Dialog title={texts.keys.create} onClose={() => (isCreating.value = false)}>
           <CreateKey
+            setsVerify
             onCancel={() => (isCreating.value = false)}
             create={async ({ days, ...settings }) => {
               const expires = days === undefined ? undefined : `${days}d`
@@ -199,7 +201,7 @@ const Keys = ({ path }: { readonly path: string }) => {
           />
         </Dialog>
       )}
-      {changed !== undefined && <ChangeKey key={changed.id} apiKey={changed} onSaved={keys.reload} onClose={closeChange} />}
+      {changed !== undefined && <ChangeKey key={changed.id} setsVerify apiKey={changed} onSaved={keys.reload} onClose={closeChange} />}
       {/* There before the key: a region that comes with its text is not announced everywhere. */}
       <div role="status" data-testid="new-key">
         {created.value !== undefined && (
@@ -238,7 +240,15 @@ const KeyTable = ({ keys, onChanged, onChange }: AccountKeysProps) => (
     keyOf={key => key.id}
     rows={keys.toReversed()}
     columns={[
-      { title: texts.keys.name, cell: key => key.name || key.id },
+      {
+        title: texts.keys.name,
+        cell: key => (
+          <>
+            {key.name || key.id}
+            <VerifyWishes verify={key.verify} />
+          </>
+        ),
+      },
       { title: texts.keys.key, cell: key => <code>…{key.hint}</code> },
       { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
       { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.keys.noLimit : formatNumber(key.dailyCredits)) },
