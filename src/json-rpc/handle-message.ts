@@ -243,7 +243,8 @@ const refusedBatchResponse = ({ refusal, ids }: RefusedBatch, batchBytes: number
 
 /** One error for all, if the errors are longer than four times the batch plus 4 KiB: its members are too short to be calls. */
 const tooLongRefusal = (refusal: Failure | undefined, errors: readonly ResponseBody[], batchBytes: number): RpcResponse | undefined => {
-  const byteLength = errors.reduce((sum, body) => sum + body.byteLength + ','.length, 0)
+  // After each error comes a comma, or the end of the array.
+  const byteLength = errors.reduce((sum, body) => sum + body.byteLength + ','.length, '['.length)
   return refusal !== undefined && byteLength > 4 * batchBytes + maxRefusalBytes ? failureResponse(refusal) : undefined
 }
 
