@@ -6,6 +6,8 @@ import { LateCalls } from './late-calls.ts'
 /** Stands for the calls of every class of methods. */
 export const allClasses = 'all'
 
+const keyOf = (methodClass: string, reason: NodeReason): string => `${methodClass} ${reason}`
+
 /** What is known of a node for the calls of one class of methods. */
 export interface Observations {
   readonly exclusion: ExclusionReason | undefined
@@ -135,6 +137,8 @@ export class NodeState {
   readonly #lateCalls = new Map<string, LateCalls>()
   /** By class and reason. */
   readonly #lastRestrictions = new Map<string, NodeStatus['lastRestrictions'][number]>()
+  /** When those began that held when this was last looked at, by class and reason. */
+  readonly #restrictedSince = new Map<string, number>()
   readonly #endReports: () => void
 
   constructor(options: NodeStateOptions) {
@@ -188,6 +192,8 @@ export class NodeState {
     const { usable } = judge({ ...this.#observe(allClasses), exclusion: shown.exclusion }, this.#now)
     const { target, inFlight } = this.#options
     for (const each of restrictions) this.#note(each.class, each.reason)
+    const inForce = new Set(restrictions.map(each => keyOf(each.class, each.reason)))
+    for (const key of this.#restrictedSince.keys()) if (!inForce.has(key)) this.#restrictedSince.delete(key)
     const lastRestrictions = [...this.#lastRestrictions.values()]
     return { lastRestrictions, usable, restrictions, isPartner: target.source === 'partner', inFlight: inFlight() }
   }
@@ -263,7 +269,10 @@ export class NodeState {
   }
 
   #note(methodClass: string, reason: NodeReason): void {
-    this.#lastRestrictions.set(`${methodClass} ${reason}`, { class: methodClass, reason, at: this.#options.services.clock.now() })
+    const key = keyOf(methodClass, reason)
+    const at = this.#options.services.clock.now()
+    const since = getOrCreate(this.#restrictedSince, key, () => at)
+    this.#lastRestrictions.set(key, { class: methodClass, reason, at, since })
   }
 
   #suspend(methodClass: string, suspend: (suspension: Suspension) => void): void {
@@ -283,6 +292,7 @@ export class NodeState {
       onStateChange: state => {
         log.warn({ upstream: target.name, class: methodClass, breaker: state }, `circuit breaker ${state}`)
         if (state === 'open') this.#note(methodClass, 'breaker')
+        else this.#restrictedSince.delete(keyOf(methodClass, 'breaker'))
         this.#suspend(methodClass, suspension =>
           state === 'open' ? suspension.beginUntilRecovery(this.#now) : suspension.recover(this.#now),
         )

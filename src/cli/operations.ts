@@ -203,12 +203,16 @@ const configuredNetworks = async (dir: string, env: Terminal['env']): Promise<re
   if (config.problems.length > 0)
     throw new CommandError(`no gateway answers, and the configuration has problems: \`tollgate check\` lists them`)
   const upstreams = listUpstreams(config)
-  return config.networks.map(network => ({
-    name: network.name,
-    upstreams: upstreams
-      .filter(each => each.network === network)
-      .map(({ target: { name }, isPartner }) => ({ name, usable: true, ...(isPartner && { partner: true as const }) })),
-  }))
+  return config.networks.map(network => {
+    const its = upstreams.filter(each => each.network === network)
+    return {
+      ...{ name: network.name, state: 'unknown', nodes: its.filter(({ isPartner }) => !isPartner).length, usableNodes: 0 },
+      upstreams: its.map(({ target: { name }, isPartner }) => ({
+        ...{ name, usable: true, condition: 'unknown' },
+        ...(isPartner && { partner: true as const }),
+      })),
+    }
+  })
 }
 
 /** As browsers reach it. A free port is known to the running gateway alone. */

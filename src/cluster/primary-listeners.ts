@@ -14,10 +14,13 @@ import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { openStore } from '../store/open-store.ts'
-import { openOnce } from '../util/async.ts'
+import { openOnce, shareFor } from '../util/async.ts'
 import { mergeMetrics } from './merge-metrics.ts'
 import type { SharedHeads } from './shared-heads.ts'
 import type { WorkerPool } from './worker-pool.ts'
+
+/** Whoever asks the dashboard how the networks are: the workers are not asked more often. */
+const maxStatusAgeMs = 1_000
 
 /** gateway.yaml and the networks in force, which a reload replaces. */
 export interface PrimaryConfig {
@@ -51,7 +54,11 @@ export const openPrimaryListeners = async (
   { rpc, sharedHeads, pool, metrics, log, ...context }: PrimaryListenerContext,
 ): Promise<PrimaryListeners> => {
   const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen))
-  const headsStatus = () => current.networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
+  const readNetworks = async () =>
+    networkStatuses(
+      current.networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) })),
+      await pool.nodes(),
+    )
   const closers: Closers = []
   const stop = () => closeAll(closers, log)
   try {
@@ -63,7 +70,7 @@ export const openPrimaryListeners = async (
       ...context,
       async networks() {
         await sharedHeads.refresh()
-        return networkStatuses(headsStatus(), await pool.nodes())
+        return readNetworks()
       },
       metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
       traffic: async () => [...(await pool.traffic()), readProcessTraffic(metrics)],
@@ -75,7 +82,7 @@ export const openPrimaryListeners = async (
       ...{ clock: systemClock, log },
     })
     if (admin !== undefined) closers.push(admin.stop)
-    portal = await openPrimaryPortal(current, { rpcUrl, headsStatus, describeMethods, log, metrics }, closers)
+    portal = await openPrimaryPortal(current, { rpcUrl, networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock), describeMethods, log, metrics }, closers)
     return {
       urls: { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
       reload() {
@@ -93,7 +100,7 @@ export const openPrimaryListeners = async (
 /** With a connection to the store of its own, as calls are served by other processes. */
 const openPrimaryPortal = async (
   current: PrimaryConfig,
-  options: Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'describeMethods' | 'log' | 'metrics'>,
+  options: Pick<PortalOptions, 'rpcUrl' | 'networkStatuses' | 'describeMethods' | 'log' | 'metrics'>,
   closers: Closers,
 ): Promise<PortalListener | undefined> => {
   const { listen, store: storeAddress } = current.gateway

@@ -47,7 +47,7 @@ export const openListeners = async (
   closers.push(() => closeAll(afterCalls, log))
   const rpc = await openRpcListener({ ...context, config, networks: running.current, tls })
   closers.push(() => rpc.stop())
-  const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
+  const readNetworks = () => networkStatuses(running.current.map(({ name, heads }) => ({ name, ...heads.status })), nodeStatuses.read())
   let { plans } = config
   let portal: PortalListener | undefined
   const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))
@@ -55,7 +55,7 @@ export const openListeners = async (
     ...{ describeMethods, isReady, reloader, accessLog, clock, log },
     async networks() {
       await headsSource.refresh()
-      return networkStatuses(headsStatus(), nodeStatuses.read())
+      return readNetworks()
     },
     metrics: metrics.families,
     traffic: async () => [readProcessTraffic(metrics)],
@@ -68,7 +68,7 @@ export const openListeners = async (
   if (operator !== undefined) afterCalls.push(operator.stop)
   portal = await openPortalListener(config, {
     ...{ networks: networkConfigs, store, tls, rpcUrl: rpc.url },
-    ...{ headsStatus, describeMethods, clock, log, metrics },
+    ...{ networkStatuses: readNetworks, describeMethods, clock, log, metrics },
   })
   if (portal !== undefined) afterCalls.push(portal.stop)
   return {
@@ -125,7 +125,7 @@ export const openOperatorListener = async (
 
 type PortalListenerOptions = Pick<
   PortalOptions,
-  'networks' | 'store' | 'tls' | 'rpcUrl' | 'headsStatus' | 'describeMethods' | 'clock' | 'log' | 'metrics'
+  'networks' | 'store' | 'tls' | 'rpcUrl' | 'networkStatuses' | 'describeMethods' | 'clock' | 'log' | 'metrics'
 >
 
 /** Opens the dashboard for developers; undefined where none is configured. Rejects with ListenError. */

@@ -16,6 +16,7 @@ import {
   timeOrNull,
   partialObject,
 } from './openapi.ts'
+import { lastHeadSchema, networkStateSchema } from './network-schemas.ts'
 import { personProperties } from './person-json.ts'
 import { accountStates } from '../services/accounts/account-state.ts'
 import { changeSchemas } from './operations/change-operations.ts'
@@ -81,7 +82,8 @@ const key = { ...keyProperties, usedToday: countOrNull, lastUsed: timeOrNull }
 
 const networkStatus = {
   ...{ name: text, chainId: count, head: countOrNull, finalized: countOrNull, lagBlocks: countOrNull, nodes: count, usableNodes: count },
-  state: { enum: ['ok', 'degraded', 'down', 'unknown'] },
+  state: networkStateSchema,
+  lastHead: lastHeadSchema,
 } as const
 
 const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull }

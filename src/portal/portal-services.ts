@@ -1,13 +1,14 @@
 import type { Secret } from '../plugin/secret.ts'
 import type { Plans } from '../services/accounts/effective-plan.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
-import type { HeadsStatus } from '../services/chain-heads/index.ts'
+import type { NetworkStatus } from '../server/network-status.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { RequestLogConfig } from '../services/request-log.ts'
 import type { Store, AccountRow } from '../store/store.ts'
 import type { Alerts } from './alerts/alert-rounds.ts'
 import { ApiError } from './api-errors.ts'
+import type { MaybePromise } from '../util/async.ts'
 import type { Brand } from './brand.ts'
 import type { OidcProvider } from './oidc-provider.ts'
 import type { Person } from './people.ts'
@@ -61,8 +62,8 @@ export interface PortalServices {
   startQueries(): void
   readonly plans: Plans
   readonly networks: readonly PortalNetwork[]
-  /** The heads of the networks now. */
-  headsStatus(): readonly ({ readonly name: string } & Partial<HeadsStatus>)[]
+  /** How the networks and their nodes are, as operators are told too. Nodes are not asked for it. */
+  networkStatuses(): MaybePromise<readonly NetworkStatus[]>
   readonly limits: PortalLimits
   /** Undefined without a mail server. */
   readonly sendMail: SendMail | undefined

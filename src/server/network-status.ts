@@ -8,12 +8,30 @@ import { isoTime } from '../util/dates.ts'
 /** A network, with what is known of its chain; nothing before its upstreams are tracked. */
 export type NetworkHeads = { readonly name: string } & Partial<HeadsStatus>
 
+/**
+ * How a network is for its callers, the first that holds: `down`: none of its own nodes is usable. `degraded`: some are not. `stalled`: nodes
+ * answer, and there is no new block. `unknown`: nobody has looked lately, as no calls come in. `ok`: all are usable.
+ */
+export const networkStates = ['down', 'degraded', 'stalled', 'unknown', 'ok'] as const
+
+export type NetworkState = (typeof networkStates)[number]
+
+/** How a node is for calls: `reduced` is usable, but not for all classes of methods, or for fewer calls. `unknown`: no gateway answers. */
+export const nodeConditions = ['drained', 'notUsable', 'reduced', 'usable', 'unknown'] as const
+
+export type NodeCondition = (typeof nodeConditions)[number]
+
 /** One network in `/readyz?verbose`. */
 export interface NetworkStatus extends Omit<NetworkHeads, 'upstreams'> {
+  readonly state: NetworkState
+  /** Its own nodes, without the partner. */
+  readonly nodes: number
+  readonly usableNodes: number
   readonly upstreams: readonly UpstreamStatus[]
 }
 
 export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
+  readonly condition: NodeCondition
   /** It answers in outages alone; its head is not tracked. */
   readonly partner?: true
   /** Calls that wait for its response. */
@@ -21,7 +39,13 @@ export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
   /** An operator has drained it: true once every process knows. */
   readonly drained?: boolean
   /** Of which classes of methods it gets no calls, or fewer than usual, and why; `all` stands for every class. */
-  readonly reasons?: readonly { readonly class: string; readonly reason: string; readonly text: string }[]
+  readonly reasons?: readonly {
+    readonly class: string
+    readonly reason: string
+    readonly text: string
+    /** Since when it has been noticed each time that somebody looked. ISO 8601. */
+    readonly since?: string
+  }[]
   /** When each reason was noticed last, the newest first; those that have ended too. ISO 8601. */
   readonly lastReasons?: readonly { readonly class: string; readonly reason: string; readonly at: string }[]
 }
@@ -44,7 +68,20 @@ const networkStatusOf = (network: NetworkHeads, nodes: readonly NodeStatus[]): N
     )
   const tracked = network.upstreams ?? []
   const partners = new Set(nodes.flatMap(({ upstream, isPartner }) => (isPartner ? [upstream] : [])))
-  return { ...network, upstreams: [...tracked, ...Array.from(partners, name => ({ name, usable: true }))].map(describe) }
+  const upstreams = [...tracked, ...Array.from(partners, name => ({ name, usable: true }))].map(describe)
+  const own = upstreams.filter(({ partner }) => partner !== true)
+  const counts = { nodes: own.length, usableNodes: own.filter(({ usable }) => usable).length }
+  return { ...network, state: networkStateOf(network, counts), ...counts, upstreams }
+}
+
+const networkStateOf = (
+  { head, stalled, idle }: NetworkHeads,
+  { nodes, usableNodes }: Pick<NetworkStatus, 'nodes' | 'usableNodes'>,
+): NetworkState => {
+  if (nodes > 0 && usableNodes === 0) return 'down'
+  if (usableNodes < nodes) return 'degraded'
+  if (stalled === true) return 'stalled'
+  return nodes === 0 || head === undefined || idle === true ? 'unknown' : 'ok'
 }
 
 /** Each process has states of its own. What keeps calls away in one process counts. Of exclusions `because` tells, for own nodes with the figures. */
@@ -52,13 +89,28 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
   const restrictions = new Map(reports.flatMap(report => report.restrictions.map(each => [`${each.class} ${each.reason}`, each] as const)))
   const exclusion = exclusionReasons.find(reason => restrictions.has(`all ${reason}`))
   const because = upstream.because ?? (exclusion && nodeReasons[exclusion].text)
-  const reasons = Array.from(restrictions.values(), each => ({ ...each, text: nodeReasons[each.reason].text })).filter(
-    ({ reason }) => !exclusionReasons.some(each => each === reason),
-  )
-  const lastReasons = newestRestrictions(reports).map(({ at, ...each }) => ({ ...each, at: isoTime(at) }))
+  const last = newestRestrictions(reports)
+  const sinceOf = (restriction: { readonly class: string; readonly reason: string }): number | undefined =>
+    last.find(each => each.class === restriction.class && each.reason === restriction.reason)?.since
+  const reasons = Array.from(restrictions.values(), each => {
+    const since = sinceOf(each)
+    return { ...each, text: nodeReasons[each.reason].text, ...(since !== undefined && { since: isoTime(since) }) }
+  }).filter(({ reason }) => !exclusionReasons.some(each => each === reason))
+  const lastReasons = last.map(({ class: methodClass, reason, at }) => ({ class: methodClass, reason, at: isoTime(at) }))
+  const usable = upstream.usable && reports.every(each => each.usable)
+  const unusableSince = usable
+    ? undefined
+    : [
+        upstream.unusableSince,
+        ...reasons.filter(each => each.class === 'all' && nodeReasons[each.reason].keepsAway).map(({ since }) => since),
+      ]
+        .filter(time => time !== undefined)
+        .sort()[0]
   return {
     ...upstream,
-    usable: upstream.usable && reports.every(({ usable }) => usable),
+    usable,
+    condition: restrictions.has('all drained') ? 'drained' : !usable ? 'notUsable' : reasons.length > 0 ? 'reduced' : 'usable',
+    ...(unusableSince !== undefined && { unusableSince }),
     ...(because !== undefined && { because }),
     ...(reports.some(({ isPartner }) => isPartner) && { partner: true as const }),
     ...(reports.length > 0 && { inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0) }),

@@ -21,8 +21,8 @@ export interface NodeStatus {
   /** Whether it gets calls of classes that are not restricted. */
   readonly usable: boolean
   readonly restrictions: readonly NodeRestriction[]
-  /** When each restriction was noticed last, in ms since 1970; those that have ended too. */
-  readonly lastRestrictions: readonly (NodeRestriction & { readonly at: number })[]
+  /** When each restriction was noticed last, and since when then, in ms since 1970; those that have ended too. */
+  readonly lastRestrictions: readonly (NodeRestriction & { readonly at: number; readonly since: number })[]
 }
 
 type OwnStatus = Omit<NodeStatus, 'network' | 'upstream'>

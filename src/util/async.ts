@@ -46,6 +46,17 @@ export const nextFlight = <T>(run: () => Promise<T>): (() => Promise<T>) => {
   return () => next ?? (running === undefined ? start() : (next = running.then(start, start)))
 }
 
+/** One run for all calls within this time of its start. */
+export const shareFor = <T>(maxAgeMs: number, run: () => Promise<T>, clock: Pick<Clock, 'monotonic'>): (() => Promise<T>) => {
+  let startedAt = -Infinity
+  let running: Promise<T> | undefined
+  return () => {
+    const now = clock.monotonic()
+    if (running === undefined || now - startedAt >= maxAgeMs) [running, startedAt] = [run(), now]
+    return running
+  }
+}
+
 /** Work that begins when it is its turn. The lowest rank is first, which is 0 unless given. */
 export type Semaphore = <T>(work: () => Promise<T>, rank?: number) => Promise<T>
 

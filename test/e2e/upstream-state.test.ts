@@ -193,10 +193,10 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
   t.test('the last node that gets calls is drained by force alone', async t => {
     t.match(await operator.post('/nodes/testnet/node-2/drain', {}), {
       status: 409,
-      json: { error: { code: 'last-node', message: /^no other node of testnet gets calls: without node-2 they would fail/ } },
+      json: { error: { code: 'last-node', message: /^no other node of testnet is usable: without node-2 calls would fail/ } },
     })
     const { code, stderr } = await deployment.run('nodes', 'drain', 'testnet', 'node-2')
-    t.match({ code, stderr }, { code: 1, stderr: /no other node of testnet gets calls/ })
+    t.match({ code, stderr }, { code: 1, stderr: /no other node of testnet is usable/ })
     t.match(await operator.post('/nodes/testnet/node-2/drain', { force: true }), { status: 200, json: { drained: true } })
     t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'f'.repeat(40)}`, '0x1']), { error: { code: -32002 } })
     t.match(await deployment.run('nodes', 'undrain', 'testnet', 'node-2'), { code: 0, stdout: 'testnet/node-2 gets calls again\n' })

@@ -427,10 +427,13 @@ t.test("the operator's API", async t => {
 
   t.test('nodes are shown with head, state, share and latency', async t => {
     t.match((await operator.get('/nodes')).json.networks, [
-      { name: 'devnet', head: 16, upstreams: [{ usable: true, because: null, head: 16, lagBlocks: 0, inFlight: 0, reasons: [] }] },
+      {
+        ...{ name: 'devnet', nodes: 1, usableNodes: 1, head: 16, lastHead: { number: 16, since: /Z$/, checkedAt: /Z$/ } },
+        upstreams: [{ condition: 'usable', usable: true, because: null, head: 16, lagBlocks: 0, inFlight: 0, reasons: [] }],
+      },
     ])
     const { json } = await operator.get('/overview')
-    t.match(json, { problems: [], gateway: { store: { usable: true, reason: null }, workers: { ready: null, missing: null } } })
+    t.match(json, { problems: [], gateway: { store: { usable: true, reason: null }, workers: { ready: null, missing: null }, started: /Z$/ } })
     t.ok(json.seconds > 0 && json.gateway.cpu > 0 && json.gateway.residentBytes > 1e6)
     const [{ name, calls, upstreams }] = json.networks
     t.ok(calls >= 4, `${calls} calls in ${json.seconds} s`)

@@ -20,15 +20,15 @@ const openPage = async (page: Page, title: string): Promise<void> => {
 }
 
 t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async t => {
-  const node = await startFakeNode({
-    eth_chainId: { result: '0x7a69' },
-    eth_getBlockByNumber: { result: { number: '0x10', hash: `0x${'a'.repeat(64)}`, parentHash: `0x${'b'.repeat(64)}` } },
-    eth_gasPrice: { result: '0x7' },
-  })
-  const answers = {
-    eth_getBlockByNumber: { result: { number: '0x10', hash: `0x${'a'.repeat(64)}`, parentHash: `0x${'b'.repeat(64)}` } },
-    eth_gasPrice: { result: '0x7' },
+  const hex = (number: number, digits = 0): string => `0x${number.toString(16).padStart(digits, '0')}`
+  const startedAt = Date.now()
+  /** A block each second: a chain that stands still is a problem. */
+  const newestBlock = () => {
+    const number = 16 + Math.floor((Date.now() - startedAt) / 1_000)
+    return { result: { number: hex(number), hash: hex(number, 64), parentHash: hex(number - 1, 64) } }
   }
+  const answers = { eth_getBlockByNumber: newestBlock, eth_gasPrice: { result: '0x7' } }
+  const node = await startFakeNode(answers)
   const pair = { left: await startFakeNode(answers), right: await startFakeNode(answers) }
   const upstreams = Object.entries(pair).map(([name, { url }]) => ({ name, url }))
   const deployment = createPortalDeployment(node.url, {
@@ -36,7 +36,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       devnet: networkFile('devnet', [node.url]),
       pair: { ...networkFile('pair', [], { cache: false, failover: { upstreams } }), hosts: ['localhost'] },
     },
-    gateway: { admin: { token: '${ADMIN_TOKEN}' } },
+    gateway: { admin: { token: '${ADMIN_TOKEN}' }, portal: { publicStatus: true } },
     env: { ADMIN_TOKEN: adminToken },
   })
   const browser = await openBrowser()
@@ -300,7 +300,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === undefined)
     for (let i = 0; i < 10; i += 1) await call(gateway.http(key), 'eth_gasPrice')
     await openPage(page, 'Home')
-    await page.waitForSelector('text="All nodes get calls, and the store answers."')
+    await page.waitForSelector('text="All nodes are usable, and the store answers."')
     await waitUntil(async () => Number(await page.textContent('[data-testid=calls-per-second]')) > 0)
     await waitUntil(async () => {
       await page.reload()
@@ -320,19 +320,24 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('h1:has-text("busy")')
   })
 
-  t.test('a node is drained and put back; the last one is asked about twice', async t => {
+  t.test('a node is drained and put back; the dialog says what is left, and a network without a usable node is said first everywhere', async t => {
     await openPage(page, 'Nodes')
     await page.waitForSelector('td:has-text("100 %")')
     t.match(await page.textContent('tr:has-text("node-1")'), /^node-1 usable0100 %0/)
+    await page.click('[aria-label="Drain left"]')
+    await page.waitForSelector('dialog:has-text("Drain left of pair?"):has-text("1 of 2 nodes stays usable.")')
+    await page.click('dialog button:text-is("Cancel")')
     await page.click('[aria-label="Drain node-1"]')
-    await page.click('dialog button.final')
-    await page.waitForSelector('dialog [role=alert]:has-text("no other node of devnet gets calls")')
+    await page.waitForSelector('dialog [role=alert]:has-text("It is the last usable node of devnet.")')
     t.same(await findAccessibilityViolations(page), [])
     await page.click('dialog button:text-is("Drain all the same")')
     await page.waitForSelector('tr:has-text("node-1") .badge:text-is("drained")')
     await openPage(page, 'Home')
-    await page.waitForSelector('li:has-text("node-1"):has-text("drained")')
+    await page.waitForSelector('[role=alert]:has-text("devnet: no usable node (0 of 1), calls fail")')
+    await page.waitForSelector('nav a:has-text("Nodes") .badge.danger')
+    await page.waitForSelector('li:has-text("node-1"):has-text("drained"):has-text("for"):has-text("(since")')
     await page.click('li a:text-is("node-1")')
+    await page.waitForSelector('.network[aria-label=devnet]:first-of-type .badge:text-is("unavailable")')
     await page.click('[aria-label="Put back node-1"]')
     await page.waitForSelector('tr:has-text("node-1") .badge:text-is("usable")')
   })
@@ -361,6 +366,11 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('tr:has-text("left") .badge:text-is("drained")')
     const before = { left: callsAt(pair.left), right: callsAt(pair.right) }
     t.ok(before.left > 0)
+    await waitUntil(async () => {
+      const status = (await (await fetch(`${gateway.portal}/api/v1/status`)).json()) as readonly { readonly name: string }[]
+      const { state, nodes, usableNodes } = Object(status.find(({ name }) => name === 'pair'))
+      return state === 'degraded' && nodes === 2 && usableNodes === 1
+    })
     await waitUntil(() => callsAt(pair.right) > before.right + 20)
     t.equal(callsAt(pair.left), before.left)
     await page.click('[aria-label="Put back left"]')

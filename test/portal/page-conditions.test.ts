@@ -196,7 +196,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     const page = await openSignedIn(t)
     await page.route('**/api/v1/people', route => route.fulfill({ status: 502, json: { message: 'Bad Gateway' } }))
     await openPage(page, 'Access')
-    await page.waitForSelector('.notice:has-text("The gateway cannot be reached")')
+    await page.waitForSelector('[role=alert]:has-text("The gateway cannot be reached")')
     t.notMatch(await page.textContent('main'), /undefined/)
   })
 
@@ -525,12 +525,14 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.goto(`${portal}/sign-in`)
     await page.click('text="Network status"')
     await page.waitForSelector('section[aria-label=devnet] .badge:text-is("idle")')
-    t.match(await page.textContent('section[aria-label=devnet]'), /Nodes in use1 of 1/)
+    t.match(await page.textContent('section[aria-label=devnet]'), /Nodes1 of 1 usable/)
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
     await page.route('**/api/v1/status', route =>
       route.fulfill({
-        json: [{ name: 'devnet', chainId: 1, state: 'down', head: 1, finalized: null, lagBlocks: null, nodes: 2, usableNodes: 0 }],
+        json: [
+          { name: 'devnet', chainId: 1, state: 'down', head: 1, finalized: null, lastHead: null, lagBlocks: null, nodes: 2, usableNodes: 0 },
+        ],
       }),
     )
     await page.reload()

@@ -693,7 +693,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const body = JSON.stringify({ error: { code: 'store-unavailable', message } })
     await page.route('**/api/v1/**', route => route.fulfill({ status: 503, contentType: 'application/json', body }))
     await openPage(page, 'Networks')
-    await page.waitForSelector(`.page-heading ~ .notice:has-text("${message}")`)
+    await page.waitForSelector(`.page-heading ~ [role=alert]:has-text("${message}")`)
     await page.waitForSelector('.empty:has-text("This could not be loaded") button:text-is("Try again")')
     t.equal(await page.locator('.skeleton').count(), 0, 'nothing looks as if it were on its way')
     await page.reload()
@@ -836,7 +836,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       ...{ trustedProxies: [], networks: [], plans: { core: { name: 'core', dailyCredits: 1_000, forwarding: false } } },
       ...{ usageRetentionMs: dayMs, requestLog: testRequestLog, metrics: createMetricsRegistry(), rpcUrl: 'http://127.0.0.1:1' },
       describeMethods: async () => new Map(),
-      headsStatus: () => [],
+      networkStatuses: () => [],
     })
     const page = await browser.newPage()
     t.teardown(async () => {

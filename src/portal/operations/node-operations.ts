@@ -1,12 +1,13 @@
 import { drainNode, nodeId, readDrainedNodes, undrainNode } from '../../services/drained-nodes.ts'
 import type { DrainedNode } from '../../services/drained-nodes.ts'
-import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
+import type { NetworkStatus, NodeCondition, UpstreamStatus } from '../../server/network-status.ts'
 import { StoreError } from '../../store/store.ts'
 import { sleep } from '../../util/async.ts'
 import { isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
-import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { lastHeadSchema, networkStateSchema, nodeConditionSchema } from '../network-schemas.ts'
+import { count, countOrNull, flag, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
 import type { NodesView, OperationServices } from './operation.ts'
 
@@ -15,6 +16,8 @@ const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus
     name,
     partner = false,
     head = null,
+    lastHead = null,
+    unusableSince = null,
     subscribed = false,
     inFlight = null,
     unreachable = false,
@@ -22,11 +25,12 @@ const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus
     reasons = [],
     lastReasons = [],
   } = upstream
+  const isDrained = drained !== undefined || upstream.drained !== undefined
+  const condition: NodeCondition = isDrained ? 'drained' : isLive ? upstream.condition : 'unknown'
   return {
-    ...{ name, partner, usable: isLive ? upstream.usable : null },
-    drained: drained !== undefined || upstream.drained !== undefined,
+    ...{ name, partner, condition, usable: isLive ? upstream.usable : null, drained: isDrained },
     drainedSince: isoTimeOrNull(drained?.since),
-    ...{ because, reasons, lastReasons, head },
+    ...{ unusableSince, because, reasons, lastReasons, head, lastHead },
     // The head of a node that does not answer is an old one.
     lagBlocks: head === null || networkHead === undefined || unreachable ? null : Math.max(0, networkHead - head),
     ...{ subscribed, inFlight },
@@ -36,26 +40,28 @@ const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus
 export type NodeJson = ReturnType<typeof nodeJson>
 
 export interface NodesJson {
-  readonly networks: readonly {
-    readonly name: string
+  readonly networks: readonly (Pick<NetworkStatus, 'name' | 'state' | 'nodes' | 'usableNodes'> & {
     readonly head: number | null
     readonly finalized: number | null
+    readonly lastHead: NonNullable<NetworkStatus['lastHead']> | null
     readonly upstreams: readonly NodeJson[]
-  }[]
+  })[]
 }
 
 const node = {
   name: text,
   partner: { ...flag, description: 'It answers in outages alone; its head is not tracked.' },
+  condition: nodeConditionSchema,
   usable: {
     type: ['boolean', 'null'],
     description: 'False: it gets no calls, or only those that no other upstream can answer. Null where no gateway answers.',
   },
   drained: { ...flag, description: 'An operator has taken it out of use: it gets no new calls.' },
   drainedSince: { ...timeOrNull, description: 'Null too where the store is unreachable.' },
+  unusableSince: { ...timeOrNull, description: 'Null for a node that is usable, and where it is not known.' },
   because: { ...textOrNull, description: 'Why it is not usable.' },
   reasons: {
-    ...listOf(object({ class: text, reason: text, text })),
+    ...listOf({ ...object({ class: text, reason: text, text, since: time }), required: ['class', 'reason', 'text'] }),
     description: 'Classes of methods of which it gets no calls, or fewer than usual, and why; `all` for every class.',
   },
   lastReasons: {
@@ -63,6 +69,7 @@ const node = {
     description: 'When each reason was noticed last, the newest first; those that have ended too.',
   },
   head: countOrNull,
+  lastHead: lastHeadSchema,
   lagBlocks: { ...countOrNull, description: 'Null for a node that does not answer.' },
   subscribed: { ...flag, description: 'Whether its heads come over a subscription.' },
   inFlight: { ...countOrNull, description: 'Calls that wait for its response.' },
@@ -72,7 +79,14 @@ const node = {
 export const nodeSchemas = {
   Node: object({ network: text, ...node }),
   Nodes: object({
-    networks: listOf(object({ name: text, head: countOrNull, finalized: countOrNull, upstreams: listOf(object(node)) })),
+    networks: listOf(
+      object({
+        ...{ name: text, state: networkStateSchema },
+        nodes: { ...count, description: 'Without the partner.' },
+        usableNodes: count,
+        ...{ head: countOrNull, finalized: countOrNull, lastHead: lastHeadSchema, upstreams: listOf(object(node)) },
+      }),
+    ),
   }),
 } as const
 
@@ -93,7 +107,6 @@ const readDrained = async (store: OperationServices['store']): Promise<ReadonlyM
   }
 }
 
-/** Throws ApiError. */
 /** Throws ApiError. */
 export const findNode = ({ networks }: NodesView, network: string, node: string) => {
   const found = networks.find(({ name }) => name === network)
@@ -124,7 +137,7 @@ const lastNode = ({ network, node }: NodeInput): ApiError =>
   new ApiError(
     409,
     'last-node',
-    `no other node of ${network} gets calls: without ${node} they would fail; \`force\` drains it all the same`,
+    `no other node of ${network} is usable: without ${node} calls would fail; \`force\` drains it all the same`,
   )
 
 /** Processes read which nodes are drained each second. */
@@ -158,7 +171,8 @@ export const nodeOperations = [
       const drained = await readDrained(services.store)
       return {
         networks: networks.map(network => ({
-          ...{ name: network.name, head: network.head ?? null, finalized: network.finalized ?? null },
+          ...{ name: network.name, state: network.state, nodes: network.nodes, usableNodes: network.usableNodes },
+          ...{ head: network.head ?? null, finalized: network.finalized ?? null, lastHead: network.lastHead ?? null },
           upstreams: network.upstreams.map(each =>
             nodeJson(network, each, drained.get(nodeId({ network: network.name, upstream: each.name })), isLive),
           ),
@@ -168,7 +182,7 @@ export const nodeOperations = [
     command: {
       text: ({ networks }) => [
         {
-          columns: ['NETWORK', 'NODE', 'STATE', 'HEAD', 'LAG', 'IN FLIGHT', 'WHY'],
+          columns: ['NETWORK', 'NODE', 'STATE', 'SINCE', 'HEAD', 'LAG', 'IN FLIGHT', 'WHY'],
           rows: networks.flatMap(({ name, upstreams }) => upstreams.map(each => toCells(name, each))),
         },
       ],
@@ -186,7 +200,7 @@ export const nodeOperations = [
         force: {
           type: 'boolean',
           default: false,
-          description: 'Drains the last node that gets calls, too: calls fail then, or go to the partner.',
+          description: 'Drains the last usable node, too: calls fail then, or go to the partner.',
         },
       },
       required: ['network', 'node'],
@@ -236,13 +250,22 @@ export const nodeOperations = [
 const formatInFlight = (inFlight: number | null): string =>
   inFlight === null ? '' : inFlight === 0 ? '; none is in flight' : `; ${inFlight} in flight`
 
+/** As on the page of operators. */
+const conditionWords: Readonly<Record<NodeCondition, string>> = {
+  drained: 'drained',
+  notUsable: 'not usable',
+  reduced: 'fewer calls',
+  usable: 'usable',
+  unknown: 'unknown',
+}
+
 const toCells = (network: string, each: NodeJson): readonly string[] => {
-  const { name, usable, drained, because, reasons } = each
-  const state = drained ? 'drained' : usable === null ? 'unknown' : usable ? 'usable' : 'not usable'
+  const { name, condition, because, reasons } = each
   const shownReasons = reasons.filter(({ reason }) => reason !== 'drained')
   const why = [
     ...(because === null ? [] : [because]),
     ...shownReasons.map(({ class: methodClass, reason }) => (methodClass === 'all' ? reason : `${reason}: ${methodClass}`)),
   ]
-  return [network, name, state, ...[each.head, each.lagBlocks, each.inFlight].map(value => String(value ?? '-')), why.join('; ')]
+  const since = (each.drainedSince ?? each.unusableSince)?.slice(0, 19) ?? '-'
+  return [network, name, conditionWords[condition], since, ...[each.head, each.lagBlocks, each.inFlight].map(value => String(value ?? '-')), why.join('; ')]
 }

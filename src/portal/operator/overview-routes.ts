@@ -26,7 +26,7 @@ export interface OverviewJson {
   readonly total: OrNull<CallFigures>
   readonly networks: readonly NetworkOverviewJson[]
   readonly problems: readonly GatewayProblem[]
-  readonly gateway: GatewayHealth & { readonly cpu: number; readonly storeErrors: number }
+  readonly gateway: GatewayHealth & { readonly cpu: number; readonly storeErrors: number; readonly started: string; readonly version: string }
 }
 
 export interface ActivityJson extends Omit<Activity, 'times'> {
@@ -103,6 +103,7 @@ export const overviewSchemas = {
     gateway: object({
       store: object({ usable: flag, reason: textOrNull }),
       storeErrors: { ...count, description: 'Requests to the store that failed in the interval.' },
+      ...{ started: time, version: text },
       workers: object({ ready: countOrNull, missing: countOrNull }),
       cpu: { ...number, description: 'Seconds of CPU a second, of all processes.' },
       residentBytes: countOrNull,
@@ -152,7 +153,7 @@ export const overviewRoutes = [
     path: '/overview',
     summary: 'The last minute of this gateway: calls, networks, nodes, processes and store, and which alert rules hold.',
     response: schemaRef('Overview'),
-    async handle(_request, { history, metrics, clock }): Promise<OverviewJson> {
+    async handle(_request, { history, metrics, clock, version }): Promise<OverviewJson> {
       const [{ seconds, counters }, families] = await Promise.all([(await history()).recent(), metrics()])
       const networks = Object.entries(counters.networks).sort(([a], [b]) => (a < b ? -1 : 1))
       const figures = networks.map(([name, each]) => [name, callFigures([each])] as const)
@@ -167,7 +168,11 @@ export const overviewRoutes = [
           upstreams: describeNodes(each.nodes),
         })),
         problems: gatewayProblems({ health, families, networks: figures, refusedSockets, now: clock.now() }),
-        gateway: { ...health, storeErrors, cpu: seconds > 0 ? counters.cpuSeconds / seconds : 0 },
+        gateway: {
+          ...{ ...health, storeErrors, cpu: seconds > 0 ? counters.cpuSeconds / seconds : 0, version },
+          // The monotonic clock begins with the process.
+          started: isoTime(1_000 * Math.round((clock.now() - clock.monotonic()) / 1_000)),
+        },
       }
     },
   }),

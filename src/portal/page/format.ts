@@ -1,3 +1,4 @@
+import { now } from './clock.ts'
 import { texts } from './texts.ts'
 
 // Numbers are those of Intl.NumberFormat('en'), whose first use takes a browser 15 ms of CPU: an eighth of what the first page takes.
@@ -72,6 +73,15 @@ export const formatShare = (part: number, whole: number): string => {
   if (whole === 0) return '–'
   return `${Math.floor((10_000 * part) / whole) / 100} %`
 }
+
+/** `14:05:09 UTC`; with its date where that is not today. */
+export const formatMoment = (iso: string): string => {
+  const time = `${iso.slice(11, 19)}\u00a0UTC`
+  return iso.slice(0, 10) === new Date(now.value).toISOString().slice(0, 10) ? time : `${iso.slice(0, 10)} ${time}`
+}
+
+/** `12 s`, `4 min`, `5 h 12 min`. */
+export const formatAge = (ms: number): string => (ms < 60_000 ? `${Math.max(0, Math.floor(ms / 1_000))} s` : formatDuration(ms))
 
 /** `5 h 12 min`. */
 export const formatDuration = (ms: number): string => {

@@ -26,8 +26,29 @@ export class RequestError extends Error {
   }
 }
 
+interface ConnectionProblem {
+  readonly text: string
+  /** The gateway answers, its store does not. */
+  readonly ofStore: boolean
+  /** In ms since 1970. */
+  readonly since: number
+}
+
 /** Why the last request found no gateway, or a gateway without its store; else undefined. */
-export const connectionProblem = signal<string | undefined>(undefined)
+export const connectionProblem = signal<ConnectionProblem | undefined>(undefined)
+
+/** Routes that read no store answer while others fail: what has failed must succeed, or fail no more for longer than pages read again. */
+const lastStoreFailure = { url: '', at: -Infinity }
+const storeFailureMs = 20_000
+
+const isStoreStillDown = (url: string): boolean =>
+  connectionProblem.value?.ofStore === true && url !== lastStoreFailure.url && Date.now() - lastStoreFailure.at < storeFailureMs
+
+/** What the last request has found; the time of the first of several that found the same stays. */
+export const reportConnection = (text: string | undefined, ofStore = false): void => {
+  const { text: before, since = Date.now() } = connectionProblem.value ?? {}
+  if (text !== before) connectionProblem.value = text === undefined ? undefined : { text, ofStore, since }
+}
 
 /** How often figures on a page are read again. */
 const refreshIntervalMs = 15_000
@@ -42,7 +63,7 @@ type Verb = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 /** Rejects with RequestError alone. */
 export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T> => {
   const failToConnect = (): never => {
-    connectionProblem.value = texts.notConnected
+    reportConnection(texts.notConnected)
     // What is only read is read again.
     throw new RequestError(0, verb === 'GET' ? texts.notConnected : texts.notSent)
   }
@@ -54,7 +75,10 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
   // What is not JSON, or has no error as the API writes it, comes from a proxy that does not reach the gateway.
   const json = isEmpty ? undefined : await response.json().catch(failToConnect)
   if (!response.ok && typeof json?.error?.message !== 'string') failToConnect()
-  connectionProblem.value = json?.error?.code === 'store-unavailable' ? toSentence(json.error.message) : undefined
+  if (json?.error?.code === 'store-unavailable') {
+    Object.assign(lastStoreFailure, { url, at: Date.now() })
+    reportConnection(toSentence(json.error.message), true)
+  } else if (!isStoreStillDown(url)) reportConnection(undefined)
   if (isEmpty) return undefined as T
   if (response.ok) return json
   if (response.status === 401) for (const listener of signedOutListeners) listener()
@@ -105,9 +129,7 @@ onSignedOut(() => firstRequests.clear())
 setTimeout(() => firstRequests.clear(), refreshIntervalMs)
 
 // What the browser knows at once; the next request notices the rest.
-addEventListener('offline', () => {
-  connectionProblem.value = texts.notConnected
-})
+addEventListener('offline', () => reportConnection(texts.notConnected))
 addEventListener('online', () => void get('/session').catch(() => undefined))
 
 /** What useRequest() reads. */

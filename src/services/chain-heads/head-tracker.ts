@@ -1,11 +1,12 @@
 import type { Target } from '../../plugin/call.ts'
 import type { MaybePromise } from '../../util/async.ts'
+import { isoTime } from '../../util/dates.ts'
 import { CanonicalChain } from './canonical-chain.ts'
 import { ChainLog } from './chain-log.ts'
 import { CurrentChainState } from './current-chain-state.ts'
 import { ChainFeeds } from './feeds/chain-feeds.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
-import type { HeadsOptions, Heads, TrackOptions } from './heads-types.ts'
+import type { HeadsOptions, Heads, HeadsStatus, LastHead, TrackOptions } from './heads-types.ts'
 import { HeadSelection, recordHeights } from './network-head.ts'
 import { PollSchedule } from './poll-schedule.ts'
 import { openPacing } from './pacing.ts'
@@ -14,6 +15,7 @@ import { ReportedHeight } from './reported-height.ts'
 import { TagTracker } from './reported-tags.ts'
 import { TrackedUpstreams, TrackingStack } from './tracked-upstreams.ts'
 import type { Tracking } from './tracked-upstreams.ts'
+import type { SeenHead } from './upstream-blocks.ts'
 import { UpstreamExclusions, upstreamStateOf } from './upstream-exclusions.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
@@ -65,7 +67,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#options = options
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility)
-    this.#exclusions = new UpstreamExclusions(log)
+    this.#exclusions = new UpstreamExclusions(options)
     const chainLog = new ChainLog({ recentBlocks: this.recentBlocks, reportedHeight: () => this.#reportedHeight.height })
     this.#chain = new CanonicalChain({
       log,
@@ -118,6 +120,31 @@ export class HeadTracker extends CurrentChainState implements Heads {
 
   get #upstreams(): readonly UpstreamTracker[] {
     return this.#tracked.all
+  }
+
+  override get status(): HeadsStatus {
+    const { head, upstreams, ...status } = super.status
+    const now = this.#options.clock.now()
+    const seen = newestSeenHead(this.#selection.plausible.flatMap(({ lastSeenHead }) => lastSeenHead ?? []))
+    const isIdle = seen === undefined || now - seen.checkedAt > this.timing.idleAfterMs
+    const isStalled = seen !== undefined && !isIdle && seen.checkedAt - seen.since > this.timing.stalledAfterMs
+    return {
+      ...(head !== undefined && { head }),
+      ...status,
+      ...(seen && { lastHead: toLastHead(seen) }),
+      ...(isStalled && head !== undefined && this.#options.devNode !== true && { stalled: true as const }),
+      ...(isIdle && { idle: true as const }),
+      upstreams: upstreams.map(upstream => ({ ...upstream, ...this.#timesOf(upstream.name) })),
+    }
+  }
+
+  #timesOf(name: string): Pick<HeadsStatus['upstreams'][number], 'lastHead' | 'unusableSince'> {
+    const upstream = this.#upstreams.find(each => each.name === name)
+    const since = [this.#exclusions.sinceOf(name), upstream?.pollReport.failingSince].filter(time => time !== undefined)
+    return {
+      ...(since.length > 0 && { unusableSince: isoTime(Math.min(...since)) }),
+      ...(upstream?.lastSeenHead && { lastHead: toLastHead(upstream.lastSeenHead) }),
+    }
   }
 
   track(targets: readonly Target[], { maxLag }: TrackOptions = {}): () => void {
@@ -230,3 +257,17 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#options.onChange?.(this.state, this.recentBlocks)
   }
 }
+
+/** The highest block of all of them: since the first of them has had it. */
+const newestSeenHead = (seen: readonly SeenHead[]): SeenHead | undefined => {
+  if (seen.length === 0) return undefined
+  const number = Math.max(...seen.map(each => each.number))
+  const since = Math.min(...seen.filter(each => each.number === number).map(each => each.since))
+  return { number, since, checkedAt: Math.max(...seen.map(({ checkedAt }) => checkedAt)) }
+}
+
+const toLastHead = ({ number, since, checkedAt }: SeenHead): LastHead => ({
+  number,
+  since: isoTime(since),
+  checkedAt: isoTime(checkedAt),
+})

@@ -199,10 +199,24 @@ export interface TrackOptions {
   readonly maxLag?: number | undefined
 }
 
-/** What `/readyz?verbose` reports. */
+/** The newest block that was seen, also while no upstream answers. Times are ISO 8601. */
+export interface LastHead {
+  readonly number: number
+  /** When it was seen first. */
+  readonly since: string
+  /** When upstreams were last asked for the newest block, and answered. */
+  readonly checkedAt: string
+}
+
+/** What `/readyz?verbose` reports. Times are those of the process that asks the upstreams. */
 export interface HeadsStatus {
   readonly head?: number
   readonly finalized?: number
+  readonly lastHead?: LastHead
+  /** Upstreams answer, but there has been no new block for far longer than usual. */
+  readonly stalled?: true
+  /** The head was not looked at lately, as no calls come in. */
+  readonly idle?: true
   readonly upstreams: readonly {
     readonly name: string
     readonly head?: number
@@ -212,7 +226,10 @@ export interface HeadsStatus {
     readonly usable: boolean
     /** Why it is not usable. */
     readonly because?: string
+    /** ISO 8601. */
+    readonly unusableSince?: string
     /** It does not answer the requests about its chain: its head is that of the last answer. */
     readonly unreachable?: true
+    readonly lastHead?: LastHead
   }[]
 }

@@ -11,6 +11,7 @@ export type {
   HeadsOptions,
   HeadsPacing,
   HeadsStatus,
+  LastHead,
   TrackOptions,
   WaitLimits,
 } from './heads-types.ts'

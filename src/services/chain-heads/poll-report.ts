@@ -1,5 +1,6 @@
 import { isFailure } from '../../plugin/reply.ts'
 import type { Reply } from '../../plugin/reply.ts'
+import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Gauge, Metrics } from '../metrics.ts'
@@ -9,12 +10,19 @@ import type { UpstreamRequester } from './upstream-requests.ts'
 
 const { upstreamUp, upstreamHead } = metricDefinitions
 
+interface PollReportOptions {
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics<'network'>
+}
+
 /**
  * Does an upstream answer the requests about its chain? A change is logged, and metrics have the state. The very first answer
  * counts at once, so that a wrong URL is reported at the start; later ones only when several in a row agree.
  */
 export class PollReport {
   readonly #upstream: string
+  readonly #clock: Clock
   readonly #log: Log
   readonly #up: Gauge
   readonly #metrics: Metrics<'network'>
@@ -23,9 +31,12 @@ export class PollReport {
   #isKnown = false
   #failuresInRow = 0
   #failure: string | undefined
+  /** When the first of the failures in a row came, in ms since 1970. */
+  #firstFailureAt = 0
 
-  constructor(upstream: string, log: Log, metrics: Metrics<'network'>) {
+  constructor(upstream: string, { clock, log, metrics }: PollReportOptions) {
     this.#upstream = upstream
+    this.#clock = clock
     this.#log = log
     this.releaseSeries = metrics.holdSeries({ upstream }, [upstreamUp, upstreamHead])
     this.#up = metrics.gauge(upstreamUp, { upstream })
@@ -35,6 +46,11 @@ export class PollReport {
   /** Why the upstream does not answer; undefined while it does, and before the first answer. */
   get failure(): string | undefined {
     return this.#failure
+  }
+
+  /** Since when the upstream does not answer, in ms since 1970; undefined while it does. */
+  get failingSince(): number | undefined {
+    return this.#failure === undefined ? undefined : this.#firstFailureAt
   }
 
   /** The same requests, with each answer recorded. */
@@ -55,6 +71,7 @@ export class PollReport {
   #record(reply: Reply): void {
     if (!isFailure(reply) || reply.fault === 'caller') return this.#setFailure(undefined)
     if (reply.fault !== 'upstream' || reply.category === 'rateLimited') return
+    if (this.#failuresInRow === 0) this.#firstFailureAt = this.#clock.now()
     this.#failuresInRow += 1
     if (!this.#isKnown || this.#failuresInRow >= minAgreeingPolls) this.#setFailure(reply.cause ?? reply.error.message)
   }

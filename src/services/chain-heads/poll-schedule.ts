@@ -14,6 +14,10 @@ const minPeerLowAfterMs = 10_000
 const peerLowAfterBlocks = 4
 const minDefaultLagBlocks = 5
 const defaultMaxLagMs = 10_000
+const minStalledAfterMs = 60_000
+const stalledAfterBlocks = 20
+const minIdleAfterMs = 60_000
+const idleAfterBlocks = 4
 
 /** Polls in a row that must agree before an upstream is excluded, or the reported height goes back. */
 export const minAgreeingPolls = 3
@@ -38,6 +42,10 @@ export interface HeadTiming {
   readonly peerLowAfterMs: number
   /** ms without a head after which a subscription is stale. */
   readonly staleAfterMs: number
+  /** ms without a new block, while upstreams answer, after which the chain is taken to stand still. */
+  readonly stalledAfterMs: number
+  /** ms since the last look at the head after which nobody knows how the network is. */
+  readonly idleAfterMs: number
   /** Blocks that replicas behind one URL are apart at most, at the usual speed of the chain. */
   readonly replicaSkewBlocks: number
   /** Blocks that an upstream may lag where the operator sets no `maxLag`. */
@@ -52,6 +60,8 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
     lowAfterMs: Math.max(maxReplicaSkewMs, minAgreeingPolls * pollIntervalMs),
     peerLowAfterMs: Math.max(minPeerLowAfterMs, peerLowAfterBlocks * blockTimeMs),
     staleAfterMs: Math.max(minStaleAfterMs, staleAfterBlocks * blockTimeMs),
+    stalledAfterMs: Math.max(minStalledAfterMs, stalledAfterBlocks * blockTimeMs),
+    idleAfterMs: Math.max(minIdleAfterMs, idleAfterBlocks * blockTimeMs),
     replicaSkewBlocks: Math.ceil(maxReplicaSkewMs / blockTimeMs),
     defaultMaxLagBlocks: Math.max(minDefaultLagBlocks, Math.ceil(defaultMaxLagMs / blockTimeMs)),
   }

@@ -6,8 +6,19 @@ import type { BlockHeader, UpstreamRequester } from './upstream-requests.ts'
 /** Failed polls in a row after which the last head of an upstream no longer counts. */
 const maxFailedPolls = 3
 
+/** The newest block that an upstream has reported. It stays known while the upstream does not answer. Times are ms since 1970. */
+export interface SeenHead {
+  readonly number: number
+  /** When it was reported first. */
+  readonly since: number
+  /** When polls or the subscription have returned the newest block last, be it another one or the same. */
+  readonly checkedAt: number
+}
+
 /** The head of one upstream: from polls, from its subscription, and from answers to callers. */
 export class UpstreamHead {
+  readonly #clock: Clock
+  #lastSeen: SeenHead | undefined
   #head: Head | undefined
   #latestBlock: BlockHeader | undefined
   #failedPolls = 0
@@ -16,8 +27,17 @@ export class UpstreamHead {
   /** The highest height in answers to callers, and that of the last notification, since the last poll began. */
   #observedHeight = 0
 
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
   get head(): Head | undefined {
     return this.#head
+  }
+
+  /** Undefined before the first. */
+  get lastSeen(): SeenHead | undefined {
+    return this.#lastSeen
   }
 
   /** The newest block that polls or the subscription returned, as long as the upstream answers. */
@@ -52,8 +72,10 @@ export class UpstreamHead {
     this.#failedPolls = 0
     this.#headsReceived += 1
     this.#isOutdated = false
+    this.#lastSeen = { ...(this.#lastSeen ?? this.#seenNow(block.number)), checkedAt: this.#clock.now() }
     // An answer to a caller, or a notification, has overtaken the poll.
     if (block.number < this.#observedHeight) return
+    if (block.number !== this.#lastSeen.number) this.#lastSeen = this.#seenNow(block.number)
     this.#head = { number: block.number, hash: block.hash, ...(block.timestampMs !== undefined && { timestampMs: block.timestampMs }) }
     this.#latestBlock = block
   }
@@ -72,7 +94,14 @@ export class UpstreamHead {
   /** An answer to a caller contained this height. It may be that of an old block, so that it is no head where none is known. */
   observeHeight(number: number): void {
     this.#observedHeight = Math.max(this.#observedHeight, number)
-    if (this.#head !== undefined && number > this.#head.number) this.#head = { number }
+    if (this.#head === undefined || number <= this.#head.number) return
+    this.#head = { number }
+    this.#lastSeen = { ...this.#seenNow(number), checkedAt: this.#lastSeen?.checkedAt ?? this.#clock.now() }
+  }
+
+  #seenNow(number: number): SeenHead {
+    const now = this.#clock.now()
+    return { number, since: now, checkedAt: now }
   }
 }
 

@@ -1,4 +1,5 @@
 import { getOrCreate } from '../../util/memoize.ts'
+import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { ExclusionReason } from '../node-reasons.ts'
 import type { Exclusion, Head, UpstreamState } from './heads-types.ts'
@@ -18,16 +19,24 @@ interface ExclusionCriteria {
 /** Which upstreams are excluded from calls, and why. A change is logged. */
 export class UpstreamExclusions {
   readonly #log: Log
+  readonly #clock: Clock
   readonly #exclusions = new Map<string, Exclusion>()
+  readonly #since = new Map<string, number>()
   /** Of each upstream with an implausible head: the heads that it had returned before. */
   readonly #headsBeforeImplausible = new Map<string, number>()
 
-  constructor(log: Log) {
+  constructor({ log, clock }: { readonly log: Log; readonly clock: Clock }) {
     this.#log = log
+    this.#clock = clock
   }
 
   get(upstream: string): Exclusion | undefined {
     return this.#exclusions.get(upstream)
+  }
+
+  /** When the exclusion began, in ms since 1970; undefined for an upstream that is not excluded. */
+  sinceOf(upstream: string): number | undefined {
+    return this.#exclusions.has(upstream) ? this.#since.get(upstream) : undefined
   }
 
   evaluate(upstreams: readonly UpstreamTracker[], criteria: ExclusionCriteria): void {
@@ -61,6 +70,7 @@ export class UpstreamExclusions {
 
   #set({ name: upstream }: UpstreamTracker, exclusion: Exclusion | undefined): void {
     const previous = this.#exclusions.get(upstream)
+    if (previous === undefined) this.#since.set(upstream, this.#clock.now())
     if (exclusion !== undefined) this.#exclusions.set(upstream, exclusion)
     if (exclusion?.reason === previous?.reason && exclusion?.cause === previous?.cause) return
     if (exclusion === undefined) {

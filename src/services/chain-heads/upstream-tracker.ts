@@ -13,6 +13,7 @@ import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
 import type { Head } from './heads-types.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
 import { FinalizedBlock, UpstreamHead } from './upstream-blocks.ts'
+import type { SeenHead } from './upstream-blocks.ts'
 import { PollReport } from './poll-report.ts'
 import type { Clock } from '../clock.ts'
 import {
@@ -59,7 +60,7 @@ export class UpstreamTracker {
   readonly chain: UpstreamChain
   readonly #options: UpstreamTrackerOptions
   readonly #ancestorCheck: AncestorCheck
-  readonly #head = new UpstreamHead()
+  readonly #head: UpstreamHead
   readonly #finalized: FinalizedBlock
   readonly #subscription: NewHeadsSubscription | undefined
   /** Ends its requests. */
@@ -74,7 +75,8 @@ export class UpstreamTracker {
     this.name = target.name
     this.ws = target.ws
     this.headers = target.headers
-    this.pollReport = new PollReport(target.name, log, metrics)
+    this.pollReport = new PollReport(target.name, { clock, log, metrics })
+    this.#head = new UpstreamHead(clock)
     const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock, options.errorCategory)
     this.request = this.pollReport.watch(request)
     this.fetchBlockData = openBlockDataFetcher(target, signal, options)
@@ -92,6 +94,11 @@ export class UpstreamTracker {
 
   get height(): number | undefined {
     return this.head?.number
+  }
+
+  /** Undefined before the first, and on another chain. */
+  get lastSeenHead(): SeenHead | undefined {
+    return this.chain.isWrongChain ? undefined : this.#head.lastSeen
   }
 
   /** The newest block that polls or the subscription returned, as long as the upstream answers. */

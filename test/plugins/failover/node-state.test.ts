@@ -147,7 +147,7 @@ t.test('the state of a node', async t => {
     for (let i = 0; i < 5; i++) state.recordOutcome('logs', 'failure')
     t.same(statusOf(), {
       ...{ network: 'n', upstream: 'own', isPartner: false, inFlight: 0 },
-      lastRestrictions: [{ class: 'logs', reason: 'breaker', at: clock.now() }],
+      lastRestrictions: [{ class: 'logs', reason: 'breaker', at: clock.now(), since: clock.now() }],
       ...{ usable: true, restrictions: [{ class: 'logs', reason: 'breaker' }] },
     })
     t.match(metrics(), /tollgate_upstream_reduced\{network="n",upstream="own",class="logs",reason="breaker"\} 1/)
@@ -160,8 +160,16 @@ t.test('the state of a node', async t => {
       ],
     })
     t.match(metrics(), /class="all",reason="rateLimited"\} 1/)
-    clock.advance(2000)
+    const limitedAt = clock.now()
+    clock.advance(1000)
+    const lastOf = (reason: string) => statusOf()?.lastRestrictions.find(each => each.reason === reason)
+    t.match(lastOf('rateLimited'), { at: clock.now(), since: limitedAt }, 'since when it has held')
+    clock.advance(1000)
     t.same(statusOf()?.restrictions, [{ class: 'logs', reason: 'breaker' }])
+    clock.advance(500)
+    state.recordRateLimited(2)
+    t.match(lastOf('rateLimited'), { since: clock.now() }, 'another time')
+    clock.advance(2000)
     t.match(metrics(), /class="all",reason="rateLimited"\} 0/, 'without a timer')
     state.recordHung()
     t.same(statusOf()?.restrictions, [{ class: 'all', reason: 'breaker' }])

@@ -8,6 +8,7 @@ t.test('the snapshot', async t => {
     t.ok(heads.snapshot.isCurrent('a') && heads.snapshot.isCurrent(undefined))
     t.notOk(heads.snapshot.isFinal('a', 0))
     t.same(heads.status, {
+      idle: true,
       upstreams: [
         { name: 'a', usable: false, because: 'its chain ID is not known yet' },
         { name: 'b', usable: false, because: 'its chain ID is not known yet' },
@@ -217,5 +218,61 @@ t.test('upstreams that two pipelines track, as while one takes over from the oth
     t.same(subscribed, [])
     heads.track([targetOf('a')])
     t.same(subscribed, names)
+  })
+})
+
+t.test('what operators are told of the heads', async t => {
+  const ms = (iso: string | undefined): number => Date.parse(iso ?? '')
+
+  t.test('has the newest block with when it was seen first and last, also while no upstream answers, and since when', async t => {
+    const { heads, clock, responseOverrides, recordCall, advance } = openModelHeads()
+    t.match(heads.status, { idle: true })
+    t.notOk('lastHead' in heads.status)
+    await recordCall()
+    const seenAt = clock.now()
+    await advance(2_000)
+    t.match(heads.status, { head: 100, lastHead: { number: 100 } })
+    t.equal(ms(heads.status.lastHead?.since), seenAt)
+    const checkedAt = clock.now()
+    t.equal(ms(heads.status.lastHead?.checkedAt), checkedAt)
+    for (const name of ['a', 'b']) responseOverrides.set(name, () => undefined)
+    await advance(500)
+    const failedAt = clock.now()
+    await advance(5_000)
+    const { head, lastHead, upstreams } = heads.status
+    t.equal(head, undefined)
+    t.same([lastHead?.number, ms(lastHead?.checkedAt)], [100, checkedAt])
+    t.same(
+      upstreams.map(({ usable, unusableSince, lastHead: ofUpstream }) => [usable, ms(unusableSince), ofUpstream?.number]),
+      [
+        [false, failedAt, 100],
+        [false, failedAt, 100],
+      ],
+    )
+  })
+
+  t.test('says that the chain stands still when upstreams answer and no block comes, and that nobody has looked without calls', async t => {
+    const { heads, chain, nodeOf, recordCall, advance } = openModelHeads()
+    for (let i = 0; i < 7; i += 1) {
+      await recordCall()
+      await advance(10_000)
+    }
+    t.match(heads.status, { head: 100, stalled: true })
+    chain.mine()
+    for (const name of ['a', 'b']) nodeOf(name).head = chain.tip
+    await advance(1_000)
+    t.notOk('stalled' in heads.status)
+    await advance(100_000)
+    t.match(heads.status, { head: 101, idle: true })
+    t.notOk('stalled' in heads.status, 'it may have moved since')
+  })
+
+  t.test('never says so of a development node, which has a block when somebody wants one', async t => {
+    const { heads, recordCall, advance } = openModelHeads(['a'], undefined, {}, {}, { devNode: true })
+    for (let i = 0; i < 7; i += 1) {
+      await recordCall()
+      await advance(10_000)
+    }
+    t.notOk('stalled' in heads.status || 'idle' in heads.status)
   })
 })

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
-import { formatCompact, formatNumber, formatTime } from '../format.ts'
+import { formatCompact, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
-import { Plot, shareOf } from './plot.tsx'
+import { Plot, shareOf, shareOfTime } from './plot.tsx'
 import type { ChartLimit, ChartSeries } from './plot.tsx'
 import { Table } from './table.tsx'
 
@@ -13,6 +13,8 @@ interface ChartProps {
   readonly times: readonly string[]
   /** Where the last column ends; points of lines have no length. */
   readonly end?: string
+  /** How long the axis of lines is, which ends at the last point; as long as there are points unless given. */
+  readonly rangeMs?: number
   /** Columns stand on each other, the first one below. */
   readonly series: readonly ChartSeries[]
   readonly kind?: 'columns' | 'lines'
@@ -32,19 +34,21 @@ interface ChartProps {
 /** Figures over time; the same as a table for those who cannot see them. */
 export const Chart = (props: ChartProps) => {
   const { title, times, end = times.at(-1) ?? '', series, kind = 'columns', isCompact = false, limit, note = limit?.label } = props
-  const { format = formatNumber, onPickTime, onPickSeries } = props
+  const { format = formatNumber, rangeMs, onPickTime, onPickSeries } = props
   const isTable = useSignal(false)
   const pointed = useSignal<number | undefined>(undefined)
   const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
   const stepMs = Date.parse(end) - Date.parse(times.at(-1) ?? end)
   const isRunning = Date.parse(end) > Date.now()
   const isStacked = kind === 'columns' && series.length > 1
+  const positionOf = (point: number): number => (kind === 'lines' ? shareOfTime(times, point, rangeMs) : shareOf(point, times.length))
   const valueAt = (point: number, { points }: ChartSeries): string => {
     const value = points[point] ?? null
     return value === null ? '–' : format(value)
   }
   const restingValue = (each: ChartSeries): string =>
     typeof each.ofRange === 'number' ? format(each.ofRange) : valueAt(times.length - 1, each)
+  const isOfRange = series.some(({ ofRange }) => typeof ofRange === 'number')
   const totalAt = (point: number): string => format(series.reduce((sum, { points }) => sum + (points[point] ?? 0), 0))
   const timeAt = (point: number): string =>
     `${formatTime(times[point] ?? null)}${isRunning && point === times.length - 1 ? `, ${texts.soFar}` : ''}`
@@ -82,7 +86,7 @@ export const Chart = (props: ChartProps) => {
       ) : (
         <div class="plot-frame">
           <Plot
-            {...{ label: title, times, stepMs, series, kind, isCompact, limit, isRunning, describe }}
+            {...{ label: title, times, stepMs, series, kind, isCompact, limit, rangeMs, isRunning, describe }}
             formatValue={props.format ?? formatCompact}
             pointed={index}
             onPoint={point => (pointed.value = point)}
@@ -90,8 +94,8 @@ export const Chart = (props: ChartProps) => {
           />
           {index !== undefined && (
             <div
-              class={shareOf(index, times.length) > 0.5 ? 'tooltip left' : 'tooltip'}
-              style={tooltipPosition(index, times.length)}
+              class={positionOf(index) > 0.5 ? 'tooltip left' : 'tooltip'}
+              style={tooltipPosition(positionOf(index))}
               aria-hidden="true"
             >
               <p>{timeAt(index)}</p>
@@ -121,6 +125,7 @@ export const Chart = (props: ChartProps) => {
           onPick={onPickSeries}
           // Of lines there is room for the values: where the pointer is, else those of the whole range, or of now.
           {...(kind === 'lines' && {
+            when: index === undefined ? (isOfRange ? undefined : texts.chartNow) : formatMoment(times[index] ?? ''),
             shownValueOf: (each: ChartSeries) => (index === undefined ? restingValue(each) : valueAt(index, each)),
           })}
         />
@@ -132,11 +137,14 @@ export const Chart = (props: ChartProps) => {
 interface LegendProps {
   readonly series: readonly ChartSeries[]
   readonly onPick?: ((id: string) => void) | undefined
+  /** Of which time the values are. */
+  readonly when?: string | undefined
   shownValueOf?(series: ChartSeries): string
 }
 
-const Legend = ({ series, onPick, shownValueOf }: LegendProps) => (
+const Legend = ({ series, onPick, when, shownValueOf }: LegendProps) => (
   <ul class="legend" aria-label={texts.legend}>
+    {when !== undefined && <li class="since">{when}:</li>}
     {series.map(each => (
       <li key={each.id}>
         {onPick === undefined ? (
@@ -159,8 +167,7 @@ const Legend = ({ series, onPick, shownValueOf }: LegendProps) => (
 const Swatch = ({ color }: { readonly color: string }) => <span class="swatch" style={{ background: `var(--${color})` }} />
 
 /** Beside the point; the axis is as wide as that of the plot. */
-const tooltipPosition = (index: number, count: number) => {
-  const share = shareOf(index, count)
+const tooltipPosition = (share: number) => {
   const left = `calc(var(--axis-width) + (100% - var(--axis-width)) * ${share})`
   return share > 0.5 ? { right: `calc(100% - ${left})` } : { left }
 }

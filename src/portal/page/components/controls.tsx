@@ -241,7 +241,7 @@ interface WhenLoadedProps<T> {
 
 /** Shows what was read, once it is there; and what went wrong when it was read last, unless the whole page says so. */
 export const WhenLoaded = <T,>({ from: { data, error, reload }, skeleton = <Skeleton />, children }: WhenLoadedProps<T>) => {
-  const problem = error.value === connectionProblem.value ? undefined : error.value
+  const problem = error.value === connectionProblem.value?.text ? undefined : error.value
   if (data.value === undefined) return error.value === undefined ? skeleton : <NotLoaded reason={problem} retry={reload} />
   return (
     <>

@@ -34,6 +34,8 @@ export interface PlotProps {
   readonly isCompact: boolean
   /** A line, which is drawn where it is not far above everything else. */
   readonly limit?: ChartLimit | undefined
+  /** See ChartProps. */
+  readonly rangeMs?: number | undefined
   /** The last point is not over yet. */
   readonly isRunning: boolean
   /** The point below the pointer, or that the arrows have come to. */
@@ -81,9 +83,17 @@ const toSeriesOptions = ({ series, kind }: PlotProps): uPlot.Series[] =>
     const drawn = colorOf(color)
     const fill = i === 0 ? { fill: `color-mix(in srgb, ${drawn} 12%, transparent)` } : {}
     return kind === 'lines'
-      ? { stroke: drawn, width: 1.5, points: { show: false }, spanGaps: false, ...fill }
+      ? { stroke: drawn, width: 1.5, points: { show: false, filter: pointsAlone, size: 4, fill: drawn }, spanGaps: false, ...fill }
       : { fill: drawn, width: 0, points: { show: false }, paths: uPlot.paths.bars!({ size: [0.8, 60], align: 1 }) }
   })
+
+/** Of a line, those without a neighbor: nothing else would be seen of them. */
+const pointsAlone: uPlot.Series.Points.Filter = ({ data }, seriesIndex) => {
+  const values = data[seriesIndex] ?? []
+  const isKnown = (i: number): boolean => (values[i] ?? null) !== null
+  const alone = Array.from(values, (_, i) => i).filter(i => isKnown(i) && !isKnown(i - 1) && !isKnown(i + 1))
+  return alone.length === 0 ? null : alone
+}
 
 const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps }): uPlot => {
   const { stepMs, kind } = latest.current
@@ -137,7 +147,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       { ...axis, size: axisWidthPx, values: (_, values) => values.map(value => latest.current.formatValue(value)) },
     ],
     scales: {
-      x: { range: (_, min, max) => [min, kind === 'lines' ? max : max + stepSeconds] },
+      x: { range: (_, min, max) => (kind === 'lines' ? [startOf(latest.current, min, max), max] : [min, max + stepSeconds]) },
       y: { range: (_, __, max) => [0, Math.max(shownLimit(latest.current, max)?.value ?? 0, max) * 1.1 || 1] },
     },
     series: [{}, ...toSeriesOptions(latest.current)],
@@ -248,5 +258,16 @@ export const Plot = (props: PlotProps) => {
   )
 }
 
-/** Where the point stands, from the left of the plot, as a share of its width. */
+/** Where the axis of lines begins, in seconds. */
+const startOf = ({ rangeMs = 0 }: Pick<PlotProps, 'rangeMs'>, first: number, last: number): number =>
+  Math.min(first, last - rangeMs / 1_000)
+
+/** Where a point of lines stands, from the left of the plot, as a share of its width. */
+export const shareOfTime = (times: readonly string[], index: number, rangeMs: number | undefined): number => {
+  const [first, time, last] = [times[0], times[index], times.at(-1)].map(each => Date.parse(each ?? '') / 1_000) as [number, number, number]
+  const start = startOf({ rangeMs }, first, last)
+  return last === start ? 1 : (time - start) / (last - start)
+}
+
+/** Where the column stands, from the left of the plot, as a share of its width. */
 export const shareOf = (index: number, count: number): number => (index + 0.5) / Math.max(1, count)

@@ -9,6 +9,10 @@ import { followLink, path } from '../router.ts'
 import { hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { chooseTheme, themeChoice } from '../theme.ts'
+import { formatMoment } from '../format.ts'
+import { Badge } from './badge.tsx'
+import type { Tone } from './badge.tsx'
+import { Banner } from './banner.tsx'
 import { Notice } from './controls.tsx'
 import { EmptyState } from './empty-state.tsx'
 import { Icon } from './icon.tsx'
@@ -24,6 +28,8 @@ export interface PageEntry {
   readonly icon: IconName
   /** Pages of one group stand below its name. */
   readonly group?: string
+  /** How many problems it shows. */
+  readonly problems?: { readonly count: number; readonly tone: Tone } | undefined
 }
 
 interface ShellProps {
@@ -114,11 +120,23 @@ export const Shell = ({ owner, person, pages, current, title, actions, children,
           </h1>
           {actions !== undefined && <div class="buttons">{actions}</div>}
         </div>
-        <Notice text={connectionProblem.value} />
+        <ConnectionProblem />
         {children}
       </main>
       <Toasts />
     </div>
+  )
+}
+
+/** Why figures are missing or old, since when, and what becomes of calls. */
+const ConnectionProblem = () => {
+  const problem = connectionProblem.value
+  if (problem === undefined) return null
+  return (
+    <Banner tone="danger" title={problem.text}>
+      {problem.ofStore && `${texts.storeDown} `}
+      {texts.since} {formatMoment(new Date(problem.since).toISOString())}; {texts.retrying}
+    </Banner>
   )
 }
 
@@ -174,7 +192,13 @@ const Navigation = ({ pages, current }: Pick<ShellProps, 'pages' | 'current'>) =
                 <li key={page.path}>
                   <a href={page.path} aria-current={page.path === current ? 'page' : undefined} onClick={followLink}>
                     <Icon name={page.icon} />
-                    {page.title}
+                    <span>{page.title}</span>
+                    {page.problems !== undefined && page.problems.count > 0 && (
+                      <Badge tone={page.problems.tone} isLabel>
+                        {page.problems.count}
+                        <span class="unseen"> {texts.problems}</span>
+                      </Badge>
+                    )}
                   </a>
                 </li>
               ))}

@@ -2,7 +2,7 @@ import { computed, effect, signal } from '@preact/signals'
 import type { AccountReport } from '../../routes/account.ts'
 import type { SessionJson } from '../../routes/session.ts'
 import { clockOffsetMs } from '../clock.ts'
-import { connectionProblem, get, isFirstRequest, onSignedOut } from '../request.ts'
+import { get, isFirstRequest, onSignedOut, reportConnection } from '../request.ts'
 import { endSession, followOtherTabs, hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
 
@@ -64,11 +64,11 @@ export const loadSessionAndAccount = async (): Promise<void> => {
 const connect = (): EventSource => {
   const events = new EventSource('/api/v1/events')
   events.addEventListener('open', () => {
-    connectionProblem.value = undefined
+    reportConnection(undefined)
   })
   events.addEventListener('error', () => {
     const hasResponse = events.readyState === EventSource.CLOSED
-    if (!hasResponse) connectionProblem.value = texts.notConnected
+    if (!hasResponse) reportConnection(texts.notConnected)
     // Has the session ended, is it another, or is the store unreachable? EventSource does not say.
     const checked = loadSession()
     void (hasResponse ? checked.then(loadAccount) : checked).catch(() => undefined)

@@ -1,41 +1,44 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { NetworkStatusJson } from '../../routes/networks.ts'
-import { Badge } from '../components/badge.tsx'
-import type { Tone } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
+import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.networks
 
-const tones: Readonly<Record<NetworkStatusJson['state'], Tone>> = { ok: 'ok', degraded: 'warn', down: 'danger', unknown: 'neutral' }
-
-export const StateBadge = ({ state }: Pick<NetworkStatusJson, 'state'>) => <Badge tone={tones[state]}>{text.states[state]}</Badge>
-
-/** How all networks are, in one line. */
+/** How all networks are, what is worst first. */
 export const NetworksSummary = ({ networks }: { readonly networks: readonly NetworkStatusJson[] }) => {
-  const namesIn = (...states: readonly NetworkStatusJson['state'][]) =>
-    networks.filter(({ state }) => states.includes(state)).map(({ name }) => name)
-  const [down, degraded] = [namesIn('down'), namesIn('degraded')]
-  if (down.length > 0) {
+  const namesIn = (wanted: NetworkStatusJson['state']) => networks.filter(({ state }) => state === wanted).map(({ name }) => name)
+  const problems = problemBanners.map(each => ({ ...each, names: namesIn(each.state) })).filter(({ names }) => names.length > 0)
+  const idle = namesIn('unknown')
+  if (problems.length === 0) {
+    if (idle.length === 0) return <Banner tone="ok" title={text.allOk} />
     return (
-      <Banner tone="danger" title={text.someDown}>
-        {down.join(', ')}
+      <Banner tone="info" title={text.noneKnown}>
+        {text.idle} {idle.join(', ')}.
       </Banner>
     )
   }
-  if (degraded.length > 0) {
-    return (
-      <Banner tone="warn" title={text.someDegraded}>
-        {degraded.join(', ')}
-      </Banner>
-    )
-  }
-  return <Banner tone="ok" title={text.allOk} />
+  return (
+    <>
+      {problems.map(({ state, tone, title, names }) => (
+        <Banner key={state} tone={tone} title={title}>
+          {names.join(', ')}
+        </Banner>
+      ))}
+    </>
+  )
 }
+
+const problemBanners = [
+  { state: 'down', tone: 'danger', title: text.someDown },
+  { state: 'stalled', tone: 'warn', title: text.someStalled },
+  { state: 'degraded', tone: 'warn', title: text.someDegraded },
+] as const
 
 /** With so many networks, one looks for a name. */
 const minSearched = 8
@@ -78,12 +81,15 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
   )
 }
 
-const factsOf = ({ chainId, head, finalized, lagBlocks, nodes, usableNodes }: NetworkStatusJson) =>
+const factsOf = (network: NetworkStatusJson) =>
   [
-    [text.head, head === null ? text.notYet : formatNumber(head)],
-    [text.finalized, formatNumber(finalized)],
-    [text.lag, lagBlocks === null ? '–' : lagBlocks === 0 ? text.noLag : `${formatNumber(lagBlocks)} ${text.blocks}`],
-    [text.nodes, nodes === 0 ? '–' : `${usableNodes} ${texts.of} ${nodes}`],
+    [text.head, <NewestBlock key={text.head} {...network} />],
+    [text.finalized, formatNumber(network.finalized)],
+    [text.lag, formatLag(network.lagBlocks)],
+    [text.nodes, usableNodesOf(network)],
     // As a wallet asks for it: without commas.
-    [text.chainId, String(chainId)],
+    [text.chainId, String(network.chainId)],
   ] as const
+
+const formatLag = (blocks: number | null): string =>
+  blocks === null ? '–' : `${formatNumber(blocks)} ${blocks === 1 ? text.block : text.blocks}`

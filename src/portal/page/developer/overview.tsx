@@ -16,7 +16,7 @@ import { texts } from '../texts.ts'
 import { isNearLimit } from './account-banner.tsx'
 import { account, loadAccount } from './developer-session.ts'
 import { isGuideOpen, NoCalls } from './first-run.tsx'
-import { StateBadge } from './network-status.tsx'
+import { StateBadge } from '../components/network-state.tsx'
 
 const text = texts.overview
 
@@ -167,7 +167,7 @@ const TopMethods = ({ usage }: Pick<LastDayProps, 'usage'>) => (
   </section>
 )
 
-const order = { down: 0, degraded: 1, ok: 2, unknown: 3 } as const
+const order = { down: 0, stalled: 1, degraded: 2, ok: 3, unknown: 4 } as const
 
 const NetworkStates = ({ networks }: Pick<LastDayProps, 'networks'>) => (
   <section class="card" aria-label={texts.pages.networks}>

@@ -44,7 +44,7 @@ export const SignInAgain = () => (
   <main class="sign-in">
     <Brand />
     <h1>{text.title}</h1>
-    <Notice text={connectionProblem.value ?? text.ended} />
+    <Notice text={connectionProblem.value?.text ?? text.ended} />
     <p>
       <a href="/" target="_blank" rel="noopener">
         {text.inAnotherTab}
@@ -122,7 +122,7 @@ export const SignIn = () => {
     return (
       <ChooseAccount
         choice={choice.value}
-        error={error.value ?? connectionProblem.value}
+        error={error.value ?? connectionProblem.value?.text}
         accept={invitation => choose({ invitation })}
         decline={invitation => void decline(invitation)}
         useOwnAccount={() => choose({ ownAccount: true })}
@@ -134,7 +134,7 @@ export const SignIn = () => {
       <Brand />
       <h1>{text.title}</h1>
       {attempt !== undefined && error.value === undefined && <p role="status">{text.working}</p>}
-      <Notice text={error.value ?? connectionProblem.value} />
+      <Notice text={error.value ?? connectionProblem.value?.text} />
       {typeof options.value?.provider === 'string' && (
         <button type="button" class="wide-button" onClick={() => void goToProvider()}>
           {text.withProvider} {options.value.provider}

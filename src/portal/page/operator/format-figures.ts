@@ -12,6 +12,13 @@ export const formatRate = (value: Figure): string =>
 export const formatShare = (value: Figure): string =>
   formatOr(value, share => `${(100 * share).toFixed(share >= 0.0995 || share === 0 ? 0 : 1)} %`)
 
+/** Of a share that is one of several: with its decimal, and never all or nothing where it is not. */
+export const formatPart = (value: Figure): string =>
+  formatOr(value, share => {
+    if (share === 0 || share === 1) return `${100 * share} %`
+    return share < 0.001 ? '< 0.1 %' : `${Math.min(99.9, 100 * share).toFixed(1)} %`
+  })
+
 export const formatMs = (value: Figure): string =>
   formatOr(value, ms => (ms >= 1_000 ? `${(ms / 1_000).toFixed(1)}\u00a0s` : `${ms.toFixed(ms > 0 && ms < 10 ? 1 : 0)}\u00a0ms`))
 

@@ -11,12 +11,14 @@ import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatHourOfDay, formatNumber, formatTime } from '../format.ts'
+import { now } from '../clock.ts'
+import { formatAge, formatHourOfDay, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
+import { texts } from '../texts.ts'
 import { formatCount, formatMiB, formatMs, formatRate, formatShare, toMiB } from './format-figures.ts'
 import { AccountLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
-import { needsAttention, toneOfNode, whyOf } from './node-state.ts'
+import { NodeTimes, byProblem, needsAttention, toneOfNode, useNodes, whyOf } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.home
@@ -24,15 +26,20 @@ const text = operatorTexts.home
 /** What an operator looks at first: what is wrong, how much is going on, and who needs something. */
 export const Home = () => {
   const overview = useRequest<OverviewJson>('/overview')
-  const nodes = useRequest<NodesJson>('/nodes')
+  const nodes = useNodes()
   const evidence = useRequest<EvidenceListJson>('/evidence?hours=24')
   return (
     <>
-      <Attention overview={overview.data.value} nodes={nodes.data.value} evidence={evidence.data.value?.evidence ?? []} />
+      <Attention
+        overview={overview.data.value}
+        nodes={nodes.data.value}
+        evidence={evidence.data.value?.evidence ?? []}
+        isUnread={(overview.error.value ?? nodes.error.value) !== undefined}
+      />
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
         {({ seconds, total }) => <Figures seconds={seconds} total={total} />}
       </WhenLoaded>
-      <Charts />
+      <Charts started={overview.data.value?.gateway.started} />
       <Accounts />
       <WhenLoaded from={overview} skeleton={<Skeleton height={10} />}>
         {({ gateway }) => <Health gateway={gateway} />}
@@ -46,21 +53,41 @@ interface AttentionProps {
   readonly nodes: NodesJson | undefined
   /** Of the last 24 hours, the newest first. */
   readonly evidence: readonly EvidenceSummaryJson[]
+  /** They could not be read: the page says so. */
+  readonly isUnread: boolean
 }
 
-const Attention = ({ overview, nodes, evidence }: AttentionProps) => {
-  if (overview === undefined || nodes === undefined) return <Skeleton height={3} />
-  const held = nodes.networks.flatMap(({ name, upstreams }) =>
+/** The tones in the order of what matters. */
+const tonesByRank: readonly Tone[] = ['danger', 'warn', 'accent', 'neutral', 'ok']
+
+const Attention = ({ overview, nodes, evidence, isUnread }: AttentionProps) => {
+  if (overview === undefined || nodes === undefined) return isUnread ? null : <Skeleton height={3} />
+  const networks = nodes.networks.toSorted(byProblem)
+  const stalled = networks
+    .filter(({ state }) => state === 'stalled')
+    .map(({ name, state, lastHead }) => ({
+      key: `stalled ${name}`,
+      tone: 'warn' as Tone,
+      state: texts.networks.states[state],
+      subject: <NetworkLink name={name} />,
+      why: lastHead && `${text.stalledFor} ${formatAge(Date.parse(lastHead.checkedAt) - Date.parse(lastHead.since))}`,
+    }))
+  const held = networks.flatMap(({ name, upstreams }) =>
     upstreams.filter(needsAttention).map(node => ({
       key: `${name}/${node.name}`,
       tone: toneOfNode(node),
-      state: operatorTexts.nodes.states[node.drained ? 'drained' : node.usable === false ? 'notUsable' : 'reduced'],
+      state: operatorTexts.nodes.conditions[node.condition],
       subject: (
         <>
           <NodeLink network={name} node={node.name} /> ({name})
         </>
       ),
-      why: whyOf(node),
+      why: (
+        <>
+          {whyOf(node)}
+          <NodeTimes node={node} />
+        </>
+      ),
     })),
   )
   const problems = overview.problems.map(({ alert, severity, text: why, network }) => ({
@@ -70,22 +97,54 @@ const Attention = ({ overview, nodes, evidence }: AttentionProps) => {
     subject: network === null ? pageOf(alert) : <NetworkLink name={network} />,
     why,
   }))
-  const rows = [...problems, ...held, ...wrongResultsOf(evidence)]
-  if (rows.length === 0) return <Banner tone="ok" title={text.allWell} />
+  const rows = [...problems, ...held, ...stalled, ...wrongResultsOf(evidence)].toSorted(
+    (one, other) => tonesByRank.indexOf(one.tone) - tonesByRank.indexOf(other.tone),
+  )
+  const idle = networks.filter(({ state }) => state === 'unknown').map(({ name }) => name)
+  if (rows.length === 0)
+    return (
+      <Banner tone="ok" title={text.allWell}>
+        {idle.length === 0 ? undefined : `${text.idle} ${idle.join(', ')}.`}
+      </Banner>
+    )
   return (
-    <ul class="card attention" aria-label={text.attention}>
-      {rows.map(({ key, tone, state, subject, why }) => (
-        <li key={key}>
-          <span>
-            <Badge tone={tone}>{state}</Badge>
-          </span>
-          <div>
-            {subject}
-            <p>{why}</p>
-          </div>
-        </li>
+    <>
+      <NetworksDown networks={networks.filter(({ state }) => state === 'down')} />
+      <ul class="card attention" aria-label={text.attention}>
+        {rows.map(({ key, tone, state, subject, why }) => (
+          <li key={key}>
+            <span>
+              <Badge tone={tone}>{state}</Badge>
+            </span>
+            <div>
+              {subject}
+              <div class="why">{why}</div>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}
+
+/** What callers notice: before anything else. */
+const NetworksDown = ({ networks }: NodesJson) => {
+  if (networks.length === 0) return null
+  const describe = ({ name, nodes, usableNodes, upstreams }: NodesJson['networks'][number]): string => {
+    const effect = upstreams.some(({ partner, usable }) => partner && usable !== false) ? text.callsToPartner : text.callsFail
+    return `${name}: ${text.noUsable} (${usableNodes} ${texts.of} ${nodes}), ${effect}`
+  }
+  const [first] = networks
+  return networks.length === 1 && first !== undefined ? (
+    <Banner tone="danger" title={describe(first)} />
+  ) : (
+    <Banner tone="danger" title={`${networks.length} ${text.networksDown}`}>
+      {networks.map(each => (
+        <span key={each.name} class="line">
+          {describe(each)}
+        </span>
       ))}
-    </ul>
+    </Banner>
   )
 }
 
@@ -118,7 +177,12 @@ const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) =>
   return (
     <section class="card figures" aria-label={text.lastMinute}>
       <Figure label={text.callsPerSecond} value={formatRate(perSecond(total.calls))} note={text.lastMinute} testId="calls-per-second" />
-      <Figure label={text.failed} value={formatShare(failed)} tone={toneOfFailures(failed)} note={text.failedNote} />
+      <Figure
+        label={text.failed}
+        value={formatShare(failed)}
+        tone={toneOfFailures(failed)}
+        note={`${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)}, ${text.failedNote}`}
+      />
       <Figure label={text.p95} value={formatMs(total.p95Ms)} note={`p50 ${formatMs(total.p50Ms)}, p99 ${formatMs(total.p99Ms)}`} />
       <Figure label={text.creditsPerSecond} value={formatRate(perSecond(total.credits))} note={text.lastMinute} />
       <Figure label={text.cacheHits} value={formatShare(total.cacheHits)} note={text.cacheNote} />
@@ -128,9 +192,15 @@ const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) =>
 
 const toneOfFailures = (failed: number | null): Tone => ((failed ?? 0) > 0.02 ? 'danger' : (failed ?? 0) > 0.005 ? 'warn' : 'neutral')
 
-const Charts = () => {
+const rangesMs = { '1h': 3_600_000, '24h': 86_400_000 } as const
+
+/** `started`: when the gateway did, which knows nothing of the time before. */
+const Charts = ({ started }: { readonly started: string | undefined }) => {
   const range = queryMember('range', '1h')
-  const activity = useRequest<ActivityJson>(`/overview/activity?range=${range.value === '24h' ? '24h' : '1h'}`)
+  const shown = range.value === '24h' ? '24h' : '1h'
+  const rangeMs = rangesMs[shown]
+  const activity = useRequest<ActivityJson>(`/overview/activity?range=${shown}`)
+  const isYoung = started !== undefined && now.value - Date.parse(started) < rangeMs
   return (
     <>
       <div class="section-heading">
@@ -141,14 +211,20 @@ const Charts = () => {
             { value: '1h', label: text.ranges['1h'] },
             { value: '24h', label: text.ranges['24h'] },
           ]}
-          value={range.value === '24h' ? '24h' : '1h'}
+          value={shown}
           onChange={range.set}
         />
       </div>
+      {isYoung && (
+        <p class="lead">
+          {text.startedAt} {formatMoment(started)}
+          {text.nothingBefore}
+        </p>
+      )}
       <WhenLoaded from={activity} skeleton={<Skeleton height={30} />}>
         {({ times, calls, gateway }) =>
           times.length < 2 ? (
-            <p class="lead">{text.noHistory}</p>
+            <p class="lead">{text.noHistory[shown]}</p>
           ) : (
             <div class="cards charts">
               <Chart
@@ -156,6 +232,7 @@ const Charts = () => {
                 isCompact
                 title={text.callsPerSecond}
                 times={times}
+                rangeMs={rangeMs}
                 format={formatRate}
                 series={[
                   { id: text.calls, name: text.calls, points: calls.callsPerSecond, color: 'data' },
@@ -167,6 +244,7 @@ const Charts = () => {
                 isCompact
                 title={text.latency}
                 times={times}
+                rangeMs={rangeMs}
                 format={formatMs}
                 series={[
                   { id: 'p50', name: 'p50', points: calls.p50Ms, color: 'data' },
@@ -178,6 +256,7 @@ const Charts = () => {
                 isCompact
                 title={text.creditsPerSecond}
                 times={times}
+                rangeMs={rangeMs}
                 format={formatRate}
                 series={[{ id: text.credits, name: text.credits, points: calls.creditsPerSecond, color: 'data' }]}
               />
@@ -186,6 +265,7 @@ const Charts = () => {
                 isCompact
                 title={text.cacheHits}
                 times={times}
+                rangeMs={rangeMs}
                 format={formatShare}
                 series={[{ id: text.hits, name: text.hits, points: calls.cacheHits, color: 'data' }]}
               />
@@ -194,6 +274,7 @@ const Charts = () => {
                 isCompact
                 title={text.cpu}
                 times={times}
+                rangeMs={rangeMs}
                 format={formatCores}
                 series={[{ id: text.cores, name: text.cores, points: gateway.cpu, color: 'data' }]}
               />
@@ -202,6 +283,7 @@ const Charts = () => {
                 isCompact
                 title={text.memory}
                 times={times}
+                rangeMs={rangeMs}
                 format={mib => `${formatNumber(Math.round(mib))} MiB`}
                 series={[{ id: text.resident, name: text.resident, points: gateway.residentBytes.map(toMiB), color: 'data' }]}
               />
@@ -323,8 +405,10 @@ const Alerts = ({ accounts: { alerts } }: AccountsProps) => (
 
 const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
   const { store, storeErrors, workers, cpu, residentBytes, inFlightBytes, inFlightMaxBytes, connections, websockets } = gateway
-  const { openFiles, maxFiles, eventLoopLagMs } = gateway
+  const { openFiles, maxFiles, eventLoopLagMs, started, version } = gateway
   const facts = [
+    [text.started, formatMoment(started)],
+    [text.version, version],
     [text.cpu, `${formatCores(cpu)} ${text.cores}`],
     [text.memory, formatMiB(residentBytes)],
     [text.connections, `${formatCount(connections)} (${formatCount(websockets)} WebSocket)`],

@@ -2,8 +2,9 @@ import { signal } from '@preact/signals'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { Brand, Loading, NotFound, Shell, Support, ThemeSwitch, Unavailable } from '../components/shell.tsx'
+import type { NodesJson } from '../../operations/node-operations.ts'
 import { renderAfter } from '../render-after.ts'
-import { send } from '../request.ts'
+import { send, useRequest } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy, announceSignIn } from '../session-end.ts'
 import { texts } from '../texts.ts'
@@ -13,6 +14,7 @@ import { Audit } from './audit.tsx'
 import { Configuration } from './configuration.tsx'
 import { Home } from './home.tsx'
 import { Nodes } from './nodes.tsx'
+import { NodesNow, hasProblem } from './node-state.tsx'
 import { loadSession, session } from './operator-session.ts'
 import { Traffic } from './traffic.tsx'
 import { operatorTexts } from './operator-texts.ts'
@@ -85,13 +87,22 @@ const signOut = () => void signOutBy(send('POST', '/logout'))
 const Pages = () => {
   const [, accountName] = accountPath.exec(path.value) ?? []
   const page = pages.find(each => each.path === path.value) ?? notFound
+  const nodes = useRequest<NodesJson>('/nodes')
+  const troubled = (nodes.data.value?.networks ?? []).filter(hasProblem)
+  const problems = { count: troubled.length, tone: troubled.some(({ state }) => state === 'down') ? ('danger' as const) : ('warn' as const) }
   const shown =
     accountName === undefined
       ? { path: page.path, title: page.title, content: <page.Page /> }
       : { path: pages[1].path, title: accountName, content: <AccountDetails key={accountName} name={accountName} /> }
   return (
-    <Shell owner={text.owner} pages={pages} current={shown.path} title={shown.title} onSignOut={signOut}>
-      {shown.content}
+    <Shell
+      owner={text.owner}
+      pages={pages.map(each => (each.title === text.pages.nodes ? { ...each, problems } : each))}
+      current={shown.path}
+      title={shown.title}
+      onSignOut={signOut}
+    >
+      <NodesNow.Provider value={nodes}>{shown.content}</NodesNow.Provider>
       <p class="lead page-end">
         <a href="/api/v1/openapi.json">{text.api}</a>
       </p>

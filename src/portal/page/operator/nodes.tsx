@@ -3,21 +3,23 @@ import type { EvidenceListJson, EvidenceSummaryJson } from '../../operations/evi
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import type { ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
 import { Badge } from '../components/badge.tsx'
-import type { Tone } from '../components/badge.tsx'
+import { Banner } from '../components/banner.tsx'
 import { RowButton, SearchField, WhenLoaded } from '../components/controls.tsx'
 import { Chart } from '../components/chart.tsx'
 import { ConfirmDialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
+import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
+import { Segments } from '../components/tabs.tsx'
 import { showToast } from '../components/toast.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import type { RequestError } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { formatMs, formatRate, formatShare } from './format-figures.ts'
-import { nameClass, needsAttention, toneOfNode } from './node-state.ts'
+import { formatMs, formatPart, formatRate, formatShare } from './format-figures.ts'
+import { NodeTimes, byProblem, hasProblem, nameClass, toneOfNode, useNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { WrongResults } from './wrong-results.tsx'
 
@@ -26,34 +28,53 @@ const text = operatorTexts.nodes
 type NetworkNodes = NodesJson['networks'][number]
 type NetworkTraffic = OverviewJson['networks'][number]
 
-/** With so many networks, one looks for a name. */
+/** With so many networks, one looks for a name, and the nodes of those without problems are folded away. */
 const minSearched = 6
 
-/** What calls meet, network by network. */
+/** What calls meet, network by network: those with problems first. */
 export const Nodes = () => {
-  const nodes = useRequest<NodesJson>('/nodes')
+  const nodes = useNodes()
   const overview = useRequest<OverviewJson>('/overview')
   const evidence = useRequest<EvidenceListJson>('/evidence')
   const search = queryMember('search')
   const chosen = queryMember('network')
-  const traffic = overview.data.value?.networks ?? []
+  const filter = queryMember('show', 'all')
+  const isFiltered = filter.value === 'problems'
+  const { seconds = 0, networks: traffic = [] } = overview.data.value ?? {}
   return (
     <WhenLoaded from={nodes}>
       {({ networks }) => {
-        const found = networks.filter(({ name }) => name.includes(search.value.trim().toLowerCase()))
+        const isLong = networks.length >= minSearched
+        const found = networks
+          .filter(network => network.name.includes(search.value.trim().toLowerCase()) && (!isFiltered || hasProblem(network)))
+          .toSorted(byProblem)
         return (
           <>
-            {networks.length >= minSearched && (
+            <p class="lead">{text.lead}</p>
+            {isLong && (
               <div class="controls">
                 <SearchField label={text.search} value={search.value} onInput={value => search.set(value, { isTyping: true })} />
+                <Segments
+                  label={text.filter}
+                  options={[
+                    { value: 'all', label: text.filters.all },
+                    { value: 'problems', label: text.filters.problems },
+                  ]}
+                  value={isFiltered ? 'problems' : 'all'}
+                  onChange={filter.set}
+                />
               </div>
             )}
-            {found.length === 0 && <EmptyState icon="nodes" title={texts.nothingFound} />}
+            {found.length === 0 && (
+              <EmptyState icon="nodes" title={isFiltered && search.value === '' ? text.noProblems : texts.nothingFound} />
+            )}
             {found.map(network => (
               <Network
                 key={network.name}
                 network={network}
+                seconds={seconds}
                 traffic={traffic.find(({ name }) => name === network.name)}
+                isFolded={isLong && !hasProblem(network)}
                 isOpen={networks.length === 1 || chosen.value === network.name}
                 onToggle={networks.length === 1 ? undefined : () => chosen.set(chosen.value === network.name ? '' : network.name)}
                 evidence={(evidence.data.value?.evidence ?? []).filter(each => each.network === network.name)}
@@ -74,39 +95,43 @@ interface NetworkProps {
   readonly network: NetworkNodes
   /** Of the last minute. */
   readonly traffic: NetworkTraffic | undefined
+  /** How long that is. */
+  readonly seconds: number
   readonly isOpen: boolean
+  /** Its nodes are shown while it is open. */
+  readonly isFolded: boolean
   readonly evidence: readonly EvidenceSummaryJson[]
   /** Undefined where its charts are always there. */
   readonly onToggle: (() => void) | undefined
   onChanged(): void
 }
 
-const Network = ({ network, traffic, evidence, isOpen, onToggle, onChanged }: NetworkProps) => {
-  const { name, head, finalized, upstreams } = network
-  const [tone, state] = stateOf(network)
+const Network = ({ network, traffic, seconds, evidence, isOpen, isFolded, onToggle, onChanged }: NetworkProps) => {
+  const { name, state, finalized, upstreams } = network
+  const [show, hide] = isFolded ? [text.showNodes, text.hideNodes] : [text.showCharts, text.hideCharts]
   const facts = [
-    [text.calls, formatNumber(traffic?.calls ?? 0)],
+    [text.calls, formatRate(seconds > 0 ? (traffic?.calls ?? 0) / seconds : 0)],
     [text.failed, formatShare(traffic && traffic.calls > 0 ? traffic.failedCalls / traffic.calls : null)],
     [text.p95, formatMs(traffic?.p95Ms)],
     [text.cacheHits, formatShare(traffic?.cacheHits)],
-    // Nodes are polled while calls come in.
-    [text.head, head === null ? text.notPolled : formatNumber(head)],
-    [text.finalized, head === null ? text.notPolled : formatNumber(finalized)],
+    [text.head, <NewestBlock key={text.head} {...network} />],
+    [text.finalized, formatNumber(finalized)],
   ] as const
   return (
     <section class="card network" aria-label={name}>
       <div class="heading">
         <h2>{name}</h2>
-        <Badge tone={tone}>{state}</Badge>
+        <StateBadge state={state} />
+        <span class="since">{usableNodesOf(network)}</span>
         {onToggle !== undefined && (
           <button
             type="button"
             class="quiet small"
             aria-expanded={isOpen}
-            aria-label={`${isOpen ? text.hideCharts : text.showCharts}: ${name}`}
+            aria-label={`${isOpen ? hide : show}: ${name}`}
             onClick={onToggle}
           >
-            {isOpen ? text.hideCharts : text.showCharts}
+            {isOpen ? hide : show}
           </button>
         )}
       </div>
@@ -118,32 +143,25 @@ const Network = ({ network, traffic, evidence, isOpen, onToggle, onChanged }: Ne
           </div>
         ))}
       </dl>
-      {upstreams.length === 0 ? <p class="lead">{text.none}</p> : <NodeTable network={network} traffic={traffic} onChanged={onChanged} />}
+      {upstreams.length === 0 && <p class="lead">{text.none}</p>}
+      {upstreams.length > 0 && (isOpen || !isFolded) && <NodeTable network={network} traffic={traffic} onChanged={onChanged} />}
       <WrongResults network={name} evidence={evidence} onChanged={onChanged} />
       {isOpen && <NodeCharts network={name} />}
     </section>
   )
 }
 
-const stateOf = ({ head, upstreams }: NetworkNodes): readonly [Tone, string] => {
-  const own = upstreams.filter(({ partner }) => !partner)
-  const inUse = own.filter(({ usable, drained }) => usable !== false && !drained)
-  if (own.length === 0 || (head === null && inUse.length === own.length)) return ['neutral', text.networkStates.noCalls]
-  if (inUse.length === 0) return ['danger', text.networkStates.down]
-  return own.some(needsAttention) ? ['warn', text.networkStates.degraded] : ['ok', text.networkStates.ok]
-}
-
 const NodeTable = ({
-  network: { name: network, upstreams },
+  network,
   traffic,
   onChanged,
 }: Pick<NetworkProps, 'network' | 'traffic' | 'onChanged'>) => {
   const trafficOf = (node: NodeJson) => traffic?.upstreams.find(each => each.name === node.name)
   return (
     <Table
-      caption={`${operatorTexts.pages.nodes} ${network}`}
+      caption={`${operatorTexts.pages.nodes} ${network.name}`}
       keyOf={node => node.name}
-      rows={upstreams}
+      rows={network.upstreams}
       columns={[
         {
           title: text.upstream,
@@ -155,7 +173,7 @@ const NodeTable = ({
         },
         { title: text.state, cell: node => <State node={node} /> },
         { title: text.lag, isNumber: true, cell: ({ lagBlocks }) => formatNumber(lagBlocks) },
-        { title: text.share, isNumber: true, cell: node => formatShare(trafficOf(node)?.share) },
+        { title: text.share, isNumber: true, cell: node => formatPart(trafficOf(node)?.share) },
         { title: text.failures, isNumber: true, cell: node => formatNumber(trafficOf(node)?.failures ?? 0) },
         {
           title: text.latencies,
@@ -163,7 +181,7 @@ const NodeTable = ({
           cell: node => `${formatMs(trafficOf(node)?.p50Ms)} / ${formatMs(trafficOf(node)?.p95Ms)}`,
         },
         { title: text.inFlight, isNumber: true, cell: ({ inFlight }) => formatNumber(inFlight) },
-        { title: text.actions, cell: node => <DrainNode network={network} node={node} onChanged={onChanged} /> },
+        { title: text.actions, cell: node => <DrainNode network={network} node={node} share={trafficOf(node)?.share} onChanged={onChanged} /> },
       ]}
     />
   )
@@ -171,19 +189,14 @@ const NodeTable = ({
 
 /** Whether calls reach the node, all that keeps calls away, and what has lately. */
 const State = ({ node }: { readonly node: NodeJson }) => {
-  const { usable, drained, drainedSince, because, reasons, lastReasons } = node
-  const state = drained ? 'drained' : usable === false ? 'notUsable' : reasons.length > 0 ? 'reduced' : 'usable'
+  const { condition, because, reasons, lastReasons } = node
   const isNow = (last: NodeJson['lastReasons'][number]): boolean =>
     last.reason === 'drained' || reasons.some(({ class: methodClass, reason }) => methodClass === last.class && reason === last.reason)
   const past = because === null ? lastReasons.filter(each => !isNow(each)).slice(0, 2) : []
   return (
     <>
-      <Badge tone={toneOfNode(node)}>{text.states[state]}</Badge>
-      {drainedSince !== null && (
-        <p class="help">
-          {text.since} {formatTime(drainedSince)}
-        </p>
-      )}
+      <Badge tone={toneOfNode(node)}>{text.conditions[condition]}</Badge>
+      <NodeTimes node={node} />
       {because !== null && <p class="error">{because}</p>}
       {reasons
         .filter(({ reason }) => reason !== 'drained')
@@ -202,22 +215,27 @@ const State = ({ node }: { readonly node: NodeJson }) => {
 }
 
 interface DrainProps {
-  readonly network: string
+  readonly network: NetworkNodes
   readonly node: NodeJson
+  /** Of the attempts of the last minute. */
+  readonly share: number | null | undefined
   onChanged(): void
 }
 
-/** The last node that gets calls is asked about once more. */
-const DrainNode = ({ network, node: { name, drained, inFlight }, onChanged }: DrainProps) => {
+/** Says what is left, and warns of the last usable node; the gateway refuses that too, unless it is forced. */
+const DrainNode = ({ network, node, share, onChanged }: DrainProps) => {
+  const { name, partner, drained, inFlight } = node
   const isAsking = useSignal(false)
-  const isLast = useSignal(false)
-  const pathOf = (action: string): string => `/nodes/${encodeURIComponent(network)}/${encodeURIComponent(name)}/${action}`
+  const isRefused = useSignal(false)
+  const others = network.upstreams.filter(each => !each.partner && each.usable !== false && !each.drained && each.name !== name).length
+  const isLast = isRefused.value || (!partner && others === 0)
+  const pathOf = (action: string): string => `/nodes/${encodeURIComponent(network.name)}/${encodeURIComponent(name)}/${action}`
   const drain = async (): Promise<void> => {
     try {
-      await request('POST', pathOf('drain'), { force: isLast.value })
+      await request('POST', pathOf('drain'), { force: isLast })
       onChanged()
     } catch (reason) {
-      isLast.value = (reason as RequestError).code === 'last-node' // request() throws nothing else
+      isRefused.value = (reason as RequestError).code === 'last-node' // request() throws nothing else
       throw reason
     }
   }
@@ -232,15 +250,32 @@ const DrainNode = ({ network, node: { name, drained, inFlight }, onChanged }: Dr
   if (drained) return <RowButton label={text.undrain} of={name} onClick={() => void undrain()} />
   return (
     <>
-      <RowButton label={text.drain} of={name} onClick={() => ([isAsking.value, isLast.value] = [true, false])} />
+      <RowButton label={text.drain} of={name} onClick={() => ([isAsking.value, isRefused.value] = [true, false])} />
       {isAsking.value && (
         <ConfirmDialog
-          title={`${text.drain} ${name}`}
-          action={isLast.value ? text.drainLast : text.drain}
+          title={`${text.drain} ${name} ${text.of} ${network.name}?`}
+          action={isLast ? text.drainLast : text.drain}
           confirm={drain}
           onClose={() => (isAsking.value = false)}
         >
-          {`${text.confirmDrain} ${inFlight === null || inFlight === 0 ? '' : `${text.inFlight}: ${formatNumber(inFlight)}.`}`}
+          {isLast ? (
+            <Banner tone="danger" title={`${text.lastUsable} ${network.name}.`}>
+              {network.upstreams.some(each => each.partner && each.usable !== false) ? text.lastUsableWithPartner : text.lastUsableHelp}
+            </Banner>
+          ) : (
+            !partner && (
+              <p>
+                <strong>
+                  {`${others} ${text.of} ${network.nodes} ${others === 1 ? text.stays : text.stay} `}
+                  {(share ?? null) !== null && `${name} ${text.has} ${formatPart(share)} ${text.ofAttempts}`}
+                </strong>
+              </p>
+            )
+          )}
+          <p>
+            {isLast ? '' : `${text.confirmDrain} `}
+            {inFlight === null || inFlight === 0 ? '' : `${text.inFlight}: ${formatNumber(inFlight)}.`}
+          </p>
         </ConfirmDialog>
       )}
     </>
@@ -248,6 +283,9 @@ const DrainNode = ({ network, node: { name, drained, inFlight }, onChanged }: Dr
 }
 
 const seriesColors = ['data', 'series-2', 'series-3', 'series-4', 'series-5', 'series-6', 'series-7', 'series-8']
+
+/** As the history that is asked for. */
+const hourMs = 3_600_000
 
 const NodeCharts = ({ network }: { readonly network: string }) => {
   const activity = useRequest<ActivityJson>(`/overview/activity?${new URLSearchParams({ network })}`)
@@ -264,13 +302,30 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
         if (times.length < 2 || nodes.length === 0) return <p class="lead">{text.noHistory}</p>
         return (
           <div class="cards charts">
-            <Chart kind="lines" isCompact title={text.p95OfNodes} times={times} format={formatMs} series={linesOf('p95Ms')} />
-            <Chart kind="lines" isCompact title={text.shareChart} times={times} format={formatShare} series={sharesOf(nodes)} />
+            <Chart
+              kind="lines"
+              isCompact
+              title={text.p95OfNodes}
+              times={times}
+              rangeMs={hourMs}
+              format={formatMs}
+              series={linesOf('p95Ms')}
+            />
+            <Chart
+              kind="lines"
+              isCompact
+              title={text.shareChart}
+              times={times}
+              rangeMs={hourMs}
+              format={formatShare}
+              series={sharesOf(nodes)}
+            />
             <Chart
               kind="lines"
               isCompact
               title={text.failuresChart}
               times={times}
+              rangeMs={hourMs}
               format={formatRate}
               series={linesOf('failuresPerSecond')}
             />

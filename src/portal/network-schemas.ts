@@ -1,0 +1,30 @@
+import { networkStates, nodeConditions } from '../server/network-status.ts'
+import { count, object, time } from './openapi.ts'
+
+// What developers and operators are both told of networks and nodes.
+
+export const networkStateSchema = {
+  type: 'string',
+  enum: networkStates,
+  description:
+    '`down`: no node is usable, calls fail or go to the partner. `degraded`: some nodes are not usable. `stalled`: nodes answer, and there has been no new block for 60 s, or for 20 times the block time. `unknown`: nobody has looked at the nodes lately, as no calls come in. `ok`: all nodes are usable.',
+}
+
+export const nodeConditionSchema = {
+  type: 'string',
+  enum: nodeConditions,
+  description:
+    '`drained`: by an operator. `notUsable`: see `because` and `reasons`. `reduced`: it gets fewer calls, or none of some classes of methods. `unknown`: no gateway answers.',
+}
+
+export const lastHeadSchema = {
+  oneOf: [
+    object({
+      number: count,
+      since: { ...time, description: 'When it was seen first.' },
+      checkedAt: { ...time, description: 'When nodes were last asked for the newest block, and answered.' },
+    }),
+    { type: 'null' },
+  ],
+  description: 'The newest block that was seen, also while no node answers.',
+}

@@ -1,0 +1,70 @@
+import { createContext } from 'preact'
+import { useContext } from 'preact/hooks'
+import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
+import { now } from '../clock.ts'
+import type { Tone } from '../components/badge.tsx'
+import { formatAge, formatMoment } from '../format.ts'
+import type { Loaded } from '../request.ts'
+import { operatorTexts } from './operator-texts.ts'
+
+const text = operatorTexts.nodes
+
+type NetworkNodes = NodesJson['networks'][number]
+
+/** The nodes of now, which the menu, Home and Nodes show: they are read once. */
+export const NodesNow = createContext<Loaded<NodesJson> | undefined>(undefined)
+
+export const useNodes = (): Loaded<NodesJson> => {
+  const nodes = useContext(NodesNow)
+  if (nodes === undefined) throw new Error('the page stands outside of NodesNow')
+  return nodes
+}
+
+/** It gets no calls, or fewer than usual. */
+export const needsAttention = ({ condition }: NodeJson): boolean => condition !== 'usable' && condition !== 'unknown'
+
+const tones: Readonly<Record<NodeJson['condition'], Tone>> = {
+  drained: 'accent',
+  notUsable: 'danger',
+  reduced: 'warn',
+  usable: 'ok',
+  unknown: 'neutral',
+}
+
+export const toneOfNode = ({ condition }: NodeJson): Tone => tones[condition]
+
+/** The greater, the less it matters now. */
+export const rankOfNetwork = ({ state, upstreams }: NetworkNodes): number => {
+  if (state === 'down') return 0
+  if (state === 'stalled') return 1
+  if (upstreams.some(({ condition }) => condition === 'notUsable')) return 2
+  if (state === 'degraded' || upstreams.some(needsAttention)) return 3
+  return 4
+}
+
+export const hasProblem = (network: NetworkNodes): boolean => rankOfNetwork(network) < 4
+
+/** Whose problem matters most, first; else by name. */
+export const byProblem = (one: NetworkNodes, other: NetworkNodes): number =>
+  rankOfNetwork(one) - rankOfNetwork(other) || (one.name < other.name ? -1 : 1)
+
+export const nameClass = (methodClass: string): string => (methodClass === 'all' ? text.allClasses : methodClass)
+
+/** All that keeps calls away, in words. */
+export const whyOf = ({ because, reasons }: NodeJson): string =>
+  [
+    ...(because === null ? [] : [because]),
+    ...reasons.map(({ class: methodClass, text: rule }) => (methodClass === 'all' ? rule : `${methodClass}: ${rule}`)),
+  ].join('; ')
+
+/** Since when it is as it is, and when it answered last. */
+export const NodeTimes = ({ node: { condition, drainedSince, unusableSince, reasons, lastHead } }: { readonly node: NodeJson }) => {
+  const since = drainedSince ?? unusableSince ?? reasons[0]?.since ?? null
+  const parts = [
+    ...(since === null
+      ? []
+      : [`${text.for} ${formatAge(now.value - Date.parse(since))} (${text.since} ${formatMoment(since)})`]),
+    ...(condition === 'notUsable' && lastHead !== null ? [`${text.lastAnswer} ${formatMoment(lastHead.checkedAt)}`] : []),
+  ]
+  return parts.length === 0 ? null : <p class="help">{parts.join('; ')}</p>
+}

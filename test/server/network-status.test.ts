@@ -1,0 +1,62 @@
+import t from '../support/tap.ts'
+import { networkStatuses } from '../../src/server/network-status.ts'
+import type { NetworkHeads } from '../../src/server/network-status.ts'
+import type { NodeStatus } from '../../src/services/node-status.ts'
+
+const node: NodeStatus = {
+  ...{ network: 'n', upstream: 'one', isPartner: false, inFlight: 0 },
+  ...{ usable: true, restrictions: [], lastRestrictions: [] },
+}
+const heads: NetworkHeads = {
+  ...{ name: 'n', head: 7 },
+  upstreams: [
+    { name: 'one', usable: true, head: 7 },
+    { name: 'two', usable: true, head: 7 },
+  ],
+}
+
+const statusOf = (network: Partial<NetworkHeads> = {}, ...nodes: readonly Partial<NodeStatus>[]) =>
+  networkStatuses(
+    [{ ...heads, ...network }],
+    nodes.map(each => ({ ...node, ...each })),
+  )[0]
+
+const drained = { usable: false, restrictions: [{ class: 'all', reason: 'drained' }] } as const
+
+t.test('a network is in one state, for developers and operators alike', async t => {
+  t.match(statusOf(), { state: 'ok', nodes: 2, usableNodes: 2 })
+  t.match(statusOf({}, drained), { state: 'degraded', nodes: 2, usableNodes: 1, upstreams: [{ condition: 'drained' }, { condition: 'usable' }] })
+  t.match(statusOf({}, drained, { ...drained, upstream: 'two' }), { state: 'down', usableNodes: 0 })
+  t.match(statusOf({ stalled: true }), { state: 'stalled' })
+  t.match(statusOf({ idle: true }), { state: 'unknown' })
+  t.match(statusOf({ stalled: true, idle: true }, drained), { state: 'degraded' }, 'what is known of the nodes counts first')
+  t.match(networkStatuses([{ name: 'n' }], []), [{ state: 'unknown', nodes: 0, usableNodes: 0 }], 'before its upstreams are tracked')
+})
+
+t.test('a partner is none of the nodes of a network', async t => {
+  const partner = { upstream: 'partner', isPartner: true }
+  t.match(statusOf({}, partner), { state: 'ok', nodes: 2, usableNodes: 2, upstreams: { length: 3 } })
+  t.match(statusOf({}, drained, { ...drained, upstream: 'two' }, partner), { state: 'down' })
+})
+
+t.test('a node that is not usable says since when: of all reasons that keep calls away, the first', async t => {
+  const limited = { class: 'all', reason: 'rateLimited' } as const
+  const breaker = { class: 'all', reason: 'breaker' } as const
+  const slow = { class: 'logs', reason: 'slow' } as const
+  const upstreamOf = (status: Partial<NodeStatus>) => statusOf({}, status)?.upstreams[0]
+  t.match(
+    upstreamOf({
+      usable: false,
+      restrictions: [limited, breaker, slow],
+      lastRestrictions: [
+        { ...limited, at: 9_000, since: 5_000 },
+        { ...breaker, at: 9_000, since: 3_000 },
+        { ...slow, at: 9_000, since: 1_000 },
+      ],
+    }),
+    { condition: 'notUsable', unusableSince: new Date(3_000).toISOString(), reasons: { length: 3 } },
+  )
+  const reduced = upstreamOf({ restrictions: [slow], lastRestrictions: [{ ...slow, at: 9_000, since: 1_000 }] })
+  t.match(reduced, { condition: 'reduced', usable: true, reasons: [{ since: new Date(1_000).toISOString() }] })
+  t.notOk(Object.hasOwn(reduced ?? {}, 'unusableSince'))
+})
