@@ -82,7 +82,11 @@ export const openPrimaryListeners = async (
       ...{ clock: systemClock, log },
     })
     if (admin !== undefined) closers.push(admin.stop)
-    portal = await openPrimaryPortal(current, { rpcUrl, networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock), describeMethods, log, metrics }, closers)
+    portal = await openPrimaryPortal(
+      current,
+      { rpcUrl, networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock), describeMethods, log, metrics },
+      closers,
+    )
     return {
       urls: { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
       reload() {

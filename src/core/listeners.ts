@@ -47,7 +47,11 @@ export const openListeners = async (
   closers.push(() => closeAll(afterCalls, log))
   const rpc = await openRpcListener({ ...context, config, networks: running.current, tls })
   closers.push(() => rpc.stop())
-  const readNetworks = () => networkStatuses(running.current.map(({ name, heads }) => ({ name, ...heads.status })), nodeStatuses.read())
+  const readNetworks = () =>
+    networkStatuses(
+      running.current.map(({ name, heads }) => ({ name, ...heads.status })),
+      nodeStatuses.read(),
+    )
   let { plans } = config
   let portal: PortalListener | undefined
   const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))

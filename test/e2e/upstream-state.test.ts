@@ -220,7 +220,7 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
     t.equal(callsAt(first), before)
     t.equal(await gateway.stop(), 0)
     const { stdout } = await deployment.run('nodes', 'list')
-    t.match(stdout, /testnet +node-1 +drained +- +- +-/)
+    t.match(stdout, /testnet +node-1 +drained +\S+ +- +- +-/)
     t.match(stdout, /testnet +node-2 +unknown/)
     t.match(await deployment.run('nodes', 'undrain', 'testnet', 'node-1'), { code: 0 })
     await waitUntil(async () => {

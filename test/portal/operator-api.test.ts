@@ -433,7 +433,10 @@ t.test("the operator's API", async t => {
       },
     ])
     const { json } = await operator.get('/overview')
-    t.match(json, { problems: [], gateway: { store: { usable: true, reason: null }, workers: { ready: null, missing: null }, started: /Z$/ } })
+    t.match(json, {
+      problems: [],
+      gateway: { store: { usable: true, reason: null }, workers: { ready: null, missing: null }, started: /Z$/ },
+    })
     t.ok(json.seconds > 0 && json.gateway.cpu > 0 && json.gateway.residentBytes > 1e6)
     const [{ name, calls, upstreams }] = json.networks
     t.ok(calls >= 4, `${calls} calls in ${json.seconds} s`)

@@ -96,16 +96,16 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   })
 
   t.test('plan, credits and label are changed; a form says which field is wrong', async t => {
-    await page.click('form[aria-label=Change] button')
+    await page.click('form[aria-label=Settings] button')
     await page.waitForSelector('[role=status]:has-text("Nothing was edited.")')
-    await page.selectOption('form[aria-label=Change] select', 'growth')
-    await page.fill('form[aria-label=Change] [name=credits]', '5000')
-    await page.click('form[aria-label=Change] button')
+    await page.selectOption('form[aria-label=Settings] select', 'growth')
+    await page.fill('form[aria-label=Settings] [name=credits]', '5000')
+    await page.click('form[aria-label=Settings] button')
     await page.waitForSelector('[role=status]:has-text("Changed.")')
     await page.waitForSelector('[data-testid=credits-used]:has-text("5,000")')
-    await page.fill('form[aria-label=Change] [name=credits]', '-1')
-    await page.click('form[aria-label=Change] button')
-    t.match(await page.textContent('form[aria-label=Change] [role=alert]'), /^Must be an integer/)
+    await page.fill('form[aria-label=Settings] [name=credits]', '-1')
+    await page.click('form[aria-label=Settings] button')
+    t.match(await page.textContent('form[aria-label=Settings] [role=alert]'), /^Must be an integer/)
   })
 
   t.test('what somebody else changes meanwhile is not changed back', async t => {
@@ -115,13 +115,13 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('text="Suspend the account"')
     await page.click('text="Resume the account"')
     await page.waitForSelector('section:has-text("Plan core")')
-    await page.fill('form[aria-label=Change] [name=credits]', '5000')
-    await page.fill('form[aria-label=Change] [name=label]', 'customer 8')
+    await page.fill('form[aria-label=Settings] [name=credits]', '5000')
+    await page.fill('form[aria-label=Settings] [name=label]', 'customer 8')
     const changed = page.waitForRequest(request => request.method() === 'PATCH')
-    await page.click('form[aria-label=Change] button')
+    await page.click('form[aria-label=Settings] button')
     t.same((await changed).postDataJSON(), { label: 'customer 8' })
     await page.waitForSelector('[role=status]:has-text("Changed.")')
-    t.equal(await page.inputValue('form[aria-label=Change] [name=label]'), 'customer 8')
+    t.equal(await page.inputValue('form[aria-label=Settings] [name=label]'), 'customer 8')
   })
 
   t.test('a sign-in link and the keys of the account are there', async t => {
@@ -154,7 +154,9 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   t.test('search, order and the open account are in the address: a reload and the way back keep them', async t => {
     await openPage(page, 'Accounts')
     await page.fill('[type=search]', 'nobody')
-    await page.waitForSelector('text="No accounts."')
+    await page.waitForSelector('text="No account matches."')
+    await page.click('text="Clear search and state"')
+    await page.waitForSelector('td >> text="alice"')
     await page.fill('[type=search]', 'CUSTOMER')
     await page.click('label:has-text("By use today")')
     await page.waitForSelector('td >> text="alice"')
@@ -233,15 +235,15 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
 
   t.test('what was typed when the session ended is there again after the operator has signed in', async t => {
     await page.goto(`${gateway.admin}/operator/accounts/alice`)
-    await page.fill('form[aria-label=Change] [name=label]', 'half typed')
+    await page.fill('form[aria-label=Settings] [name=label]', 'half typed')
     await context.clearCookies()
-    await page.click('form[aria-label=Change] button')
+    await page.click('form[aria-label=Settings] button')
     await page.fill('[name=token]', adminToken)
     await page.keyboard.press('Enter')
     await page.waitForSelector('h1:has-text("alice")')
-    await page.click('form[aria-label=Change] button')
+    await page.click('form[aria-label=Settings] button')
     await page.waitForSelector('[role=status]:has-text("Changed.")')
-    t.equal(await page.inputValue('form[aria-label=Change] [name=label]'), 'half typed')
+    t.equal(await page.inputValue('form[aria-label=Settings] [name=label]'), 'half typed')
   })
 
   t.test('an address that is none of a page says so, with a way home', async t => {
@@ -320,7 +322,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('h1:has-text("busy")')
   })
 
-  t.test('a node is drained and put back; the dialog says what is left, and a network without a usable node is said first everywhere', async t => {
+  t.test('a node is drained and put back; the dialog says what is left, and a network without a usable node comes first', async t => {
     await openPage(page, 'Nodes')
     await page.waitForSelector('td:has-text("100 %")')
     t.match(await page.textContent('tr:has-text("node-1")'), /^node-1 usable0100 %0/)

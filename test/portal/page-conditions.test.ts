@@ -531,7 +531,17 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.route('**/api/v1/status', route =>
       route.fulfill({
         json: [
-          { name: 'devnet', chainId: 1, state: 'down', head: 1, finalized: null, lastHead: null, lagBlocks: null, nodes: 2, usableNodes: 0 },
+          {
+            name: 'devnet',
+            chainId: 1,
+            state: 'down',
+            head: 1,
+            finalized: null,
+            lastHead: null,
+            lagBlocks: null,
+            nodes: 2,
+            usableNodes: 0,
+          },
         ],
       }),
     )

@@ -25,7 +25,12 @@ const drained = { usable: false, restrictions: [{ class: 'all', reason: 'drained
 
 t.test('a network is in one state, for developers and operators alike', async t => {
   t.match(statusOf(), { state: 'ok', nodes: 2, usableNodes: 2 })
-  t.match(statusOf({}, drained), { state: 'degraded', nodes: 2, usableNodes: 1, upstreams: [{ condition: 'drained' }, { condition: 'usable' }] })
+  t.match(statusOf({}, drained), {
+    state: 'degraded',
+    nodes: 2,
+    usableNodes: 1,
+    upstreams: [{ condition: 'drained' }, { condition: 'usable' }],
+  })
   t.match(statusOf({}, drained, { ...drained, upstream: 'two' }), { state: 'down', usableNodes: 0 })
   t.match(statusOf({ stalled: true }), { state: 'stalled' })
   t.match(statusOf({ idle: true }), { state: 'unknown' })

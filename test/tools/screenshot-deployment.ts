@@ -152,13 +152,31 @@ const addAccounts = async ({ dir, run, addKey }: Deployment): Promise<{ readonly
   return { key: added[0]?.key ?? '', spenderKey }
 }
 
-const block = { number: '0x1499a3f', hash: `0x${'ab'.repeat(32)}`, parentHash: `0x${'cd'.repeat(32)}` }
+const hex = (value: number, digits = 0): string => `0x${value.toString(16).padStart(digits, '0')}`
+
+/** Of the finalized block, before the newest one. */
+const finalityBlocks = 64
+const firstBlock = 21_600_831
+const blockTimeMs = 2_000
+const startedAt = systemClock.now()
+
+/** A block every two seconds: a chain that stands still is a problem that pages show. */
+const newestBlock = (): number => firstBlock + Math.floor((systemClock.now() - startedAt) / blockTimeMs)
+
+const describeBlock = (number: number) => ({
+  ...{ number: hex(number), hash: hex(number, 64), parentHash: hex(number - 1, 64) },
+  timestamp: hex(Math.floor((startedAt + (number - firstBlock) * blockTimeMs) / 1_000)),
+})
 
 const startNode = (chainId: number): Promise<FakeNode> =>
   startFakeNode({
-    eth_chainId: { result: `0x${chainId.toString(16)}` },
-    eth_blockNumber: { result: block.number },
-    eth_getBlockByNumber: () => ({ result: { ...block, timestamp: `0x${Math.floor(systemClock.now() / 1_000).toString(16)}` } }),
+    eth_chainId: { result: hex(chainId) },
+    eth_blockNumber: () => ({ result: hex(newestBlock()) }),
+    eth_getBlockByNumber: ({ params: [tag] }) => ({
+      result: describeBlock(
+        tag === 'finalized' ? newestBlock() - finalityBlocks : String(tag).startsWith('0x') ? Number(tag) : newestBlock(),
+      ),
+    }),
     eth_getBalance: { result: '0x2386f26fc10000' },
     eth_gasPrice: { result: '0x3b9aca00' },
   })
@@ -168,11 +186,15 @@ const networksOf = (nodes: ReadonlyMap<NetworkName, readonly FakeNode[]>) =>
   Object.fromEntries(
     [...nodes].map(([name, its], i) => {
       const urls = its.map(({ url }) => url)
-      return [name, { ...networkFile(name, urls), chainId: chains[name], hosts: i === 0 ? ['127.0.0.1'] : [`${name}.localhost`] }]
+      const file = networkFile(name, urls)
+      return [name, { ...file, chainId: chains[name], blockTime: '2s', hosts: i === 0 ? ['127.0.0.1'] : [`${name}.localhost`] }]
     }),
   )
 
 const callIntervalMs = 120
+/** Of so many calls, one goes to each of two other networks; nobody calls the last one. */
+const callsPerOther = 5
+
 /** Of so many calls, one fails in one of these ways. */
 const callsPerFailure = 24
 
@@ -188,7 +210,9 @@ const startCalls = (gateway: GatewayProcess, key: string) => {
   const send = async (): Promise<void> => {
     sent += 1
     const fail = sent % callsPerFailure === 0 ? failing[(sent / callsPerFailure) % failing.length] : undefined
-    await (fail?.() ?? call(url, 'eth_getBalance', [`0x${String(sent % 90).padStart(40, '0')}`, 'latest']))
+    const other = { 1: 'base-mainnet', 2: 'arbitrum-mainnet' }[sent % callsPerOther]
+    const options = other === undefined ? {} : { host: `${other}.localhost` }
+    await (fail?.() ?? call(url, 'eth_getBalance', [`0x${String(sent % 90).padStart(40, '0')}`, 'latest'], options))
   }
   const timer = setInterval(() => void send().catch(() => undefined), callIntervalMs)
   return () => clearInterval(timer)

@@ -267,5 +267,12 @@ const toCells = (network: string, each: NodeJson): readonly string[] => {
     ...shownReasons.map(({ class: methodClass, reason }) => (methodClass === 'all' ? reason : `${reason}: ${methodClass}`)),
   ]
   const since = (each.drainedSince ?? each.unusableSince)?.slice(0, 19) ?? '-'
-  return [network, name, conditionWords[condition], since, ...[each.head, each.lagBlocks, each.inFlight].map(value => String(value ?? '-')), why.join('; ')]
+  return [
+    network,
+    name,
+    conditionWords[condition],
+    since,
+    ...[each.head, each.lagBlocks, each.inFlight].map(value => String(value ?? '-')),
+    why.join('; '),
+  ]
 }

@@ -26,7 +26,12 @@ export interface OverviewJson {
   readonly total: OrNull<CallFigures>
   readonly networks: readonly NetworkOverviewJson[]
   readonly problems: readonly GatewayProblem[]
-  readonly gateway: GatewayHealth & { readonly cpu: number; readonly storeErrors: number; readonly started: string; readonly version: string }
+  readonly gateway: GatewayHealth & {
+    readonly cpu: number
+    readonly storeErrors: number
+    readonly started: string
+    readonly version: string
+  }
 }
 
 export interface ActivityJson extends Omit<Activity, 'times'> {

@@ -4,7 +4,6 @@ export const texts = {
   problems: 'problems',
   since: 'Since',
   retrying: 'what is shown is read again every 15 s.',
-  storeDown: 'Calls go on: they are charged to credits that are leased already.',
   support: 'Help',
   loading: 'Loading…',
   notConnected: 'The gateway cannot be reached. This page tries again by itself.',

@@ -5,9 +5,7 @@ import type { PortalNetwork, PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 
 /** Whether calls to a network are answered now. */
-export interface NetworkStatusJson
-  extends Pick<PortalNetwork, 'name' | 'chainId'>,
-    Pick<NetworkStatus, 'state' | 'nodes' | 'usableNodes'> {
+export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId'>, Pick<NetworkStatus, 'state' | 'nodes' | 'usableNodes'> {
   /** Null before the first head is known, and while no node answers. */
   readonly head: number | null
   readonly finalized: number | null

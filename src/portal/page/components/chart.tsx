@@ -93,11 +93,7 @@ export const Chart = (props: ChartProps) => {
             onPick={onPickTime && ((from, to) => onPickTime(times[from] ?? '', times[to] ?? end))}
           />
           {index !== undefined && (
-            <div
-              class={positionOf(index) > 0.5 ? 'tooltip left' : 'tooltip'}
-              style={tooltipPosition(positionOf(index))}
-              aria-hidden="true"
-            >
+            <div class={positionOf(index) > 0.5 ? 'tooltip left' : 'tooltip'} style={tooltipPosition(positionOf(index))} aria-hidden="true">
               <p>{timeAt(index)}</p>
               <ul>
                 {series.toReversed().map(each => (

@@ -134,7 +134,6 @@ const ConnectionProblem = () => {
   if (problem === undefined) return null
   return (
     <Banner tone="danger" title={problem.text}>
-      {problem.ofStore && `${texts.storeDown} `}
       {texts.since} {formatMoment(new Date(problem.since).toISOString())}; {texts.retrying}
     </Banner>
   )

@@ -102,7 +102,7 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
   })
   if (!deletion.isAsking) {
     return (
-      <button type="button" class="danger" ref={deletion.askRef} onClick={deletion.ask}>
+      <button type="button" class="quiet" ref={deletion.askRef} onClick={deletion.ask}>
         {text.delete}
       </button>
     )
@@ -133,6 +133,7 @@ const ChangeAccount = ({ account, path, onChanged }: ChangeAccountProps) => {
   const plan = useSignal<string | undefined>(undefined)
   // The plan of the account may have left gateway.yaml.
   const planNames = [...new Set([account.plan, ...(plans.data.value?.map(each => each.name) ?? [])])]
+  const planCredits = plans.data.value?.find(({ name }) => name === (plan.value ?? account.plan))?.dailyCredits
   const change = async (values: FormData) => {
     const [credits, label] = [Number(values.get('credits')), String(values.get('label')).trim()]
     // What is not changed here may just be changed by others.
@@ -149,7 +150,7 @@ const ChangeAccount = ({ account, path, onChanged }: ChangeAccountProps) => {
     return text.changed
   }
   return (
-    <Form title={text.change} send={change} success={said => said}>
+    <Form title={text.settings} button={text.save} send={change} success={said => said}>
       {errorOf => (
         <>
           <Select label={text.plan} options={planNames} value={plan.value ?? account.plan} onChange={value => (plan.value = value)} />
@@ -157,7 +158,7 @@ const ChangeAccount = ({ account, path, onChanged }: ChangeAccountProps) => {
             label={text.credits}
             name="credits"
             type="number"
-            help={text.creditsHelp}
+            help={`${text.creditsHelp}${planCredits === undefined ? '' : ` (${formatNumber(planCredits)})`}.`}
             value={String(account.credits ?? '')}
             error={errorOf('credits')}
           />

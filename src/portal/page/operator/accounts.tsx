@@ -13,6 +13,7 @@ import { formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { changeQuery, navigate, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { formatShare } from './format-figures.ts'
 import { AccountLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -33,6 +34,7 @@ export const Accounts = () => {
     after: after.value,
     ...(shownState !== '' && { state: shownState }),
   }
+  const plans = useRequest<readonly Plan[]>('/plans', Infinity)
   const page = useRequest<AccountPageJson>(`/accounts?${new URLSearchParams(query)}`)
   const next = page.data.value?.next ?? ''
   return (
@@ -66,7 +68,23 @@ export const Accounts = () => {
         </Dialog>
       )}
       <WhenLoaded from={page}>
-        {({ accounts }) => (accounts.length === 0 ? <EmptyState icon="people" title={text.none} /> : <AccountTable accounts={accounts} />)}
+        {({ accounts }) =>
+          accounts.length > 0 ? (
+            <AccountTable accounts={accounts} plans={plans.data.value ?? []} />
+          ) : query.search === '' && shownState === '' ? (
+            <EmptyState icon="people" title={text.none} />
+          ) : (
+            <EmptyState
+              icon="people"
+              title={text.noneMatches}
+              actions={
+                <button type="button" class="quiet" onClick={() => changeQuery({ search: '', state: '', after: '' })}>
+                  {text.clear}
+                </button>
+              }
+            />
+          )
+        }
       </WhenLoaded>
       <div class="pager">
         {after.value !== '' && (
@@ -84,22 +102,52 @@ export const Accounts = () => {
   )
 }
 
-const AccountTable = ({ accounts }: { readonly accounts: readonly ListedAccount[] }) => (
-  <Table
-    caption={operatorTexts.pages.accounts}
-    keyOf={account => account.id}
-    rows={accounts}
-    columns={[
-      { title: text.name, cell: account => <AccountLink {...account} /> },
-      { title: text.state, cell: account => <AccountState account={account} /> },
-      { title: text.plan, cell: account => account.plan },
-      { title: text.usedToday, isNumber: true, cell: account => formatNumber(account.used) },
-      { title: text.credits, isNumber: true, cell: account => (account.credits === null ? text.ofPlan : formatNumber(account.credits)) },
-      { title: text.label, cell: account => account.label ?? '–' },
-      { title: text.created, isTime: true, cell: account => formatTime(account.created) },
-    ]}
-  />
-)
+interface AccountTableProps {
+  readonly accounts: readonly ListedAccount[]
+  readonly plans: readonly Plan[]
+}
+
+const AccountTable = ({ accounts, plans }: AccountTableProps) => {
+  const ofPlan = ({ plan }: ListedAccount): number | undefined => plans.find(({ name }) => name === plan)?.dailyCredits
+  const limitOf = (account: ListedAccount): number | undefined => account.credits ?? ofPlan(account)
+  return (
+    <Table
+      caption={operatorTexts.pages.accounts}
+      keyOf={account => account.id}
+      rows={accounts}
+      columns={[
+        { title: text.name, cell: account => <AccountLink {...account} /> },
+        { title: text.state, cell: account => <AccountState account={account} /> },
+        { title: text.plan, cell: account => account.plan },
+        {
+          title: text.usedToday,
+          isNumber: true,
+          cell: account => (
+            <>
+              {formatNumber(account.used)} <span class="since">{formatShare(shareOfLimit(account.used, limitOf(account)))}</span>
+            </>
+          ),
+        },
+        {
+          title: text.credits,
+          isNumber: true,
+          cell: account =>
+            account.credits === null ? (
+              <>
+                {formatNumber(ofPlan(account) ?? null)} <span class="since">{text.ofPlan}</span>
+              </>
+            ) : (
+              formatNumber(account.credits)
+            ),
+        },
+        { title: text.label, cell: account => account.label ?? '–' },
+        { title: text.created, isTime: true, cell: account => formatTime(account.created) },
+      ]}
+    />
+  )
+}
+
+const shareOfLimit = (used: number, limit: number | undefined): number | null => (limit === undefined || limit === 0 ? null : used / limit)
 
 const stateTones = { active: 'ok', unapproved: 'accent', suspended: 'warn', deleted: 'danger' } as const
 
@@ -139,7 +187,7 @@ const CreateAccount = ({ onCancel }: { onCancel(): void }) => {
             value={plan.value || (planNames[0] ?? '')}
             onChange={value => (plan.value = value)}
           />
-          <TextField label={text.credits} name="credits" type="number" help={text.creditsHelp} error={errorOf('credits')} />
+          <TextField label={text.credits} name="credits" type="number" help={`${text.creditsHelp}.`} error={errorOf('credits')} />
           <TextField label={text.label} name="label" error={errorOf('label')} />
           <Notice text={plans.error.value} />
         </>

@@ -4,7 +4,7 @@ import { Field, Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Pager, Table } from '../components/table.tsx'
-import { formatTime } from '../format.ts'
+import { formatSeconds } from '../format.ts'
 import { get, useRequest } from '../request.ts'
 import { changeQuery, pagerOffset, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -114,15 +114,18 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
     keyOf={change => cellsOf(change).join(' ')}
     rows={changes}
     columns={[
-      { title: text.time, isTime: true, cell: change => formatTime(change.time) },
+      { title: `${text.time} (UTC)`, isTime: true, cell: change => formatSeconds(change.time) },
       { title: text.author, cell: ({ by }) => <div class="breakable">{`${by.name} (${by.kind})`}</div> },
       { title: text.action, cell: change => <code>{change.action}</code> },
       { title: text.account, cell: ({ account }) => (account === undefined ? '–' : <AccountLink {...account} />) },
       { title: text.target, cell: change => <Target change={change} /> },
-      { title: text.change, cell: change => <div class="long-text">{breakLists(formatChange(change))}</div> },
+      { title: text.change, cell: change => <div class="long-text">{breakLists(formatChange(change)) || '–'}</div> },
     ]}
   />
 )
+
+/** Ids are shorter; what is longer is the hash of a token, of which the page Access shows as much. */
+const maxTargetChars = 40
 
 /** A node has a page; what belongs to an account is on the account's. */
 const Target = ({ change: { action, target } }: { readonly change: Change }) => {
@@ -131,6 +134,8 @@ const Target = ({ change: { action, target } }: { readonly change: Change }) => 
   return action.startsWith('node-') && node !== undefined ? (
     <NodeLink network={network} node={target} />
   ) : (
-    <code class="breakable">{target}</code>
+    <code class="breakable" title={target}>
+      {target.length > maxTargetChars ? `…${target.slice(-4)}` : target}
+    </code>
   )
 }

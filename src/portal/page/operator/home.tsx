@@ -337,7 +337,7 @@ const NearLimit = ({ accounts: { nearLimit, nearLimitCount } }: AccountsProps) =
             title: text.used,
             cell: ({ name, used, limit }) => (
               <>
-                {formatNumber(used)} {text.of} {formatNumber(limit)}
+                {formatNumber(used)} {text.of} {formatNumber(limit)} {used >= limit && <Badge tone="danger">{text.spent}</Badge>}
                 <Bar label={`${text.used}: ${name}`} value={used} max={limit} tone={toneOfUse(used, limit)} isThin />
               </>
             ),
@@ -349,6 +349,13 @@ const NearLimit = ({ accounts: { nearLimit, nearLimitCount } }: AccountsProps) =
     {nearLimitCount > nearLimit.length && <PageLink to="/operator/accounts?sort=used">{text.allByUse}</PageLink>}
   </div>
 )
+
+/** `+120 %`, `−82 %`. */
+const formatDifference = ({ calls, before }: { readonly calls: number; readonly before: number }): string => {
+  if (before === 0) return text.isNew
+  const percent = Math.round((100 * (calls - before)) / before)
+  return `${percent < 0 ? '−' : '+'}${formatNumber(Math.abs(percent))} %`
+}
 
 const Movers = ({ accounts: { movers, hour } }: AccountsProps) => (
   <div>
@@ -367,6 +374,7 @@ const Movers = ({ accounts: { movers, hour } }: AccountsProps) => (
           { title: text.account, cell: account => <AccountLink {...account} /> },
           { title: text.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
           { title: text.before, isNumber: true, cell: ({ before }) => formatNumber(before) },
+          { title: text.difference, isNumber: true, cell: row => formatDifference(row) },
         ]}
       />
     )}

@@ -89,7 +89,10 @@ const Pages = () => {
   const page = pages.find(each => each.path === path.value) ?? notFound
   const nodes = useRequest<NodesJson>('/nodes')
   const troubled = (nodes.data.value?.networks ?? []).filter(hasProblem)
-  const problems = { count: troubled.length, tone: troubled.some(({ state }) => state === 'down') ? ('danger' as const) : ('warn' as const) }
+  const problems = {
+    count: troubled.length,
+    tone: troubled.some(({ state }) => state === 'down') ? ('danger' as const) : ('warn' as const),
+  }
   const shown =
     accountName === undefined
       ? { path: page.path, title: page.title, content: <page.Page /> }

@@ -9,7 +9,7 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.nodes
 
-type NetworkNodes = NodesJson['networks'][number]
+export type NetworkNodes = NodesJson['networks'][number]
 
 /** The nodes of now, which the menu, Home and Nodes show: they are read once. */
 export const NodesNow = createContext<Loaded<NodesJson> | undefined>(undefined)
@@ -61,9 +61,7 @@ export const whyOf = ({ because, reasons }: NodeJson): string =>
 export const NodeTimes = ({ node: { condition, drainedSince, unusableSince, reasons, lastHead } }: { readonly node: NodeJson }) => {
   const since = drainedSince ?? unusableSince ?? reasons[0]?.since ?? null
   const parts = [
-    ...(since === null
-      ? []
-      : [`${text.for} ${formatAge(now.value - Date.parse(since))} (${text.since} ${formatMoment(since)})`]),
+    ...(since === null ? [] : [`${text.for} ${formatAge(now.value - Date.parse(since))} (${text.since} ${formatMoment(since)})`]),
     ...(condition === 'notUsable' && lastHead !== null ? [`${text.lastAnswer} ${formatMoment(lastHead.checkedAt)}`] : []),
   ]
   return parts.length === 0 ? null : <p class="help">{parts.join('; ')}</p>

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { EvidenceListJson, EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
-import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
+import type { NodeJson } from '../../operations/node-operations.ts'
 import type { ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
 import { Badge } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
@@ -20,12 +20,12 @@ import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { formatMs, formatPart, formatRate, formatShare } from './format-figures.ts'
 import { NodeTimes, byProblem, hasProblem, nameClass, toneOfNode, useNodes } from './node-state.tsx'
+import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { WrongResults } from './wrong-results.tsx'
 
 const text = operatorTexts.nodes
 
-type NetworkNodes = NodesJson['networks'][number]
 type NetworkTraffic = OverviewJson['networks'][number]
 
 /** With so many networks, one looks for a name, and the nodes of those without problems are folded away. */
@@ -151,11 +151,7 @@ const Network = ({ network, traffic, seconds, evidence, isOpen, isFolded, onTogg
   )
 }
 
-const NodeTable = ({
-  network,
-  traffic,
-  onChanged,
-}: Pick<NetworkProps, 'network' | 'traffic' | 'onChanged'>) => {
+const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network' | 'traffic' | 'onChanged'>) => {
   const trafficOf = (node: NodeJson) => traffic?.upstreams.find(each => each.name === node.name)
   return (
     <Table
@@ -181,7 +177,10 @@ const NodeTable = ({
           cell: node => `${formatMs(trafficOf(node)?.p50Ms)} / ${formatMs(trafficOf(node)?.p95Ms)}`,
         },
         { title: text.inFlight, isNumber: true, cell: ({ inFlight }) => formatNumber(inFlight) },
-        { title: text.actions, cell: node => <DrainNode network={network} node={node} share={trafficOf(node)?.share} onChanged={onChanged} /> },
+        {
+          title: text.actions,
+          cell: node => <DrainNode network={network} node={node} share={trafficOf(node)?.share} onChanged={onChanged} />,
+        },
       ]}
     />
   )
