@@ -1,4 +1,3 @@
-import { now } from './clock.ts'
 import { texts } from './texts.ts'
 
 // Numbers are those of Intl.NumberFormat('en'), whose first use takes a browser 15 ms of CPU: an eighth of what the first page takes.
@@ -75,9 +74,9 @@ export const formatShare = (part: number, whole: number): string => {
 }
 
 /** `14:05:09 UTC`; with its date where that is not today. */
-export const formatMoment = (iso: string): string => {
+export const formatMoment = (iso: string, now: number): string => {
   const time = `${iso.slice(11, 19)}\u00a0UTC`
-  return iso.slice(0, 10) === new Date(now.value).toISOString().slice(0, 10) ? time : `${iso.slice(0, 10)} ${time}`
+  return iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? time : `${iso.slice(0, 10)} ${time}`
 }
 
 /** `12 s`, `4 min`, `5 h 12 min`. */

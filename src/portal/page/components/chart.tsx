@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals'
+import { now } from '../clock.ts'
 import { formatCompact, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Plot, shareOf, shareOfTime } from './plot.tsx'
@@ -121,7 +122,7 @@ export const Chart = (props: ChartProps) => {
           onPick={onPickSeries}
           // Of lines there is room for the values: where the pointer is, else those of the whole range, or of now.
           {...(kind === 'lines' && {
-            when: index === undefined ? (isOfRange ? undefined : texts.chartNow) : formatMoment(times[index] ?? ''),
+            when: index === undefined ? (isOfRange ? undefined : texts.chartNow) : formatMoment(times[index] ?? '', now.peek()),
             shownValueOf: (each: ChartSeries) => (index === undefined ? restingValue(each) : valueAt(index, each)),
           })}
         />

@@ -1,4 +1,5 @@
 import type { NetworkStatusJson } from '../../routes/networks.ts'
+import { now } from '../clock.ts'
 import { formatAge, formatMoment, formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Badge } from './badge.tsx'
@@ -31,7 +32,7 @@ export const NewestBlock = ({ head, lastHead, state }: Pick<NetworkStatusJson, '
   if (head === null || state === 'down' || state === 'unknown')
     return (
       <>
-        {formatNumber(number)} <span class="since">{`${text.lastSeen} ${formatMoment(checkedAt)}`}</span>
+        {formatNumber(number)} <span class="since">{`${text.lastSeen} ${formatMoment(checkedAt, now.value)}`}</span>
       </>
     )
   return (

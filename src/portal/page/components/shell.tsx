@@ -134,7 +134,7 @@ const ConnectionProblem = () => {
   if (problem === undefined) return null
   return (
     <Banner tone="danger" title={problem.text}>
-      {texts.since} {formatMoment(new Date(problem.since).toISOString())}; {texts.retrying}
+      {texts.since} {formatMoment(new Date(problem.since).toISOString(), now.value)}; {texts.retrying}
     </Banner>
   )
 }

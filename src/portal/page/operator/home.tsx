@@ -217,7 +217,7 @@ const Charts = ({ started }: { readonly started: string | undefined }) => {
       </div>
       {isYoung && (
         <p class="lead">
-          {text.startedAt} {formatMoment(started)}
+          {text.startedAt} {formatMoment(started, now.value)}
           {text.nothingBefore}
         </p>
       )}
@@ -415,7 +415,7 @@ const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
   const { store, storeErrors, workers, cpu, residentBytes, inFlightBytes, inFlightMaxBytes, connections, websockets } = gateway
   const { openFiles, maxFiles, eventLoopLagMs, started, version } = gateway
   const facts = [
-    [text.started, formatMoment(started)],
+    [text.started, formatMoment(started, now.value)],
     [text.version, version],
     [text.cpu, `${formatCores(cpu)} ${text.cores}`],
     [text.memory, formatMiB(residentBytes)],

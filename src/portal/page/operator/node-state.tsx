@@ -61,8 +61,10 @@ export const whyOf = ({ because, reasons }: NodeJson): string =>
 export const NodeTimes = ({ node: { condition, drainedSince, unusableSince, reasons, lastHead } }: { readonly node: NodeJson }) => {
   const since = drainedSince ?? unusableSince ?? reasons[0]?.since ?? null
   const parts = [
-    ...(since === null ? [] : [`${text.for} ${formatAge(now.value - Date.parse(since))} (${text.since} ${formatMoment(since)})`]),
-    ...(condition === 'notUsable' && lastHead !== null ? [`${text.lastAnswer} ${formatMoment(lastHead.checkedAt)}`] : []),
+    ...(since === null
+      ? []
+      : [`${text.for} ${formatAge(now.value - Date.parse(since))} (${text.since} ${formatMoment(since, now.value)})`]),
+    ...(condition === 'notUsable' && lastHead !== null ? [`${text.lastAnswer} ${formatMoment(lastHead.checkedAt, now.value)}`] : []),
   ]
   return parts.length === 0 ? null : <p class="help">{parts.join('; ')}</p>
 }
