@@ -286,7 +286,7 @@ const parts: Readonly<Record<string, Part>> = {
   },
 
   async down(browser, opened) {
-    await Promise.all((opened.nodes.get('linea-mainnet') ?? []).map(node => node.stop()))
+    await Promise.all((opened.nodes.get('base-mainnet') ?? []).map(node => node.stop()))
     const page = await signIn(browser, opened, account)
     await waitUntil(async () => {
       await openPage(page, 'Networks')
