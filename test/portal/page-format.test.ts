@@ -2,6 +2,14 @@ import fc from 'fast-check'
 import { formatCompact, formatDay, formatEstimate, formatNumber, groupDigits } from '../../src/portal/page/format.ts'
 import t from '../support/tap.ts'
 
+t.test('a half is rounded up, as it is written', t => {
+  const compact = new Intl.NumberFormat('en', { notation: 'compact' })
+  for (let value = 5; value < 20_000; value += 5) if (formatCompact(value) !== compact.format(value)) t.fail(`${value}`)
+  t.equal(formatCompact(1_650), '1.7K')
+  t.equal(formatEstimate(1_650), '≈\u00a01,700')
+  t.end()
+})
+
 t.test('numbers and days of the page are written as Intl has them in English', async () => {
   const [numbers, compact, estimates] = [{}, { notation: 'compact' }, { maximumSignificantDigits: 2 }].map(
     options => new Intl.NumberFormat('en', options as Intl.NumberFormatOptions),

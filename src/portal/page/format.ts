@@ -21,7 +21,13 @@ export const formatCompact = (value: number): string => {
 }
 
 /** Two digits, or all before the point. */
-const roundCompact = (value: number): number => (value < 100 ? Number(value.toPrecision(2)) : Math.round(value))
+const roundCompact = (value: number): number => (value < 100 ? roundToTwoDigits(value) : Math.round(value))
+
+/** Halves up as they are written: 1.65 is less in binary, and `toPrecision` makes 1.6 of it. */
+const roundToTwoDigits = (value: number): number => {
+  const [digits = '', exponent = ''] = value.toExponential().split('e')
+  return Number(`${Math.round(Number(`${digits}e1`))}e${Number(exponent) - 1}`)
+}
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
@@ -29,7 +35,7 @@ const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 export const formatDay = (time: Date): string => `${months[time.getUTCMonth()]} ${time.getUTCDate()}`
 
 /** `≈ 3,700`: of what is not counted exactly. */
-export const formatEstimate = (value: number): string => (value === 0 ? '0' : `≈\u00a0${formatNumber(Number(value.toPrecision(2)))}`)
+export const formatEstimate = (value: number): string => (value === 0 ? '0' : `≈\u00a0${formatNumber(roundToTwoDigits(value))}`)
 
 /** `2026-01-31 14:05 UTC`; where it must be broken, after the date. */
 export const formatTime = (iso: string | null, withoutTime = '–'): string =>
