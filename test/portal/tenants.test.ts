@@ -151,7 +151,9 @@ t.test('two accounts', async t => {
   await owner.post('/alerts/webhook', { url: `${receiver.url}/${marker}` })
   await call(gateway.http(key.key), 'eth_gasPrice')
   for (let i = 0; i < 12; i += 1) await call(gateway.http(key.key), 'eth_getStorageAt', [marker])
-  await waitUntil(async () => (await owner.get('/requests')).json.requests.length > 1)
+  // All 13 calls are counted and logged, so that nothing changes by itself from here on.
+  await waitUntil(async () => (await owner.get('/requests')).json.requests.length === 13)
+  await waitUntil(async () => (await owner.get('/usage')).json.total.calls === 13)
   await waitUntil(async () => {
     const { json } = await owner.get('/alerts')
     return (
