@@ -3,12 +3,11 @@ import { isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
+import { LogInterval } from '../services/log-interval.ts'
 import { AddressSet, parseAddressText } from '../util/address-set.ts'
 
 /** A proxy sends its header as soon as it has connected. */
 const headerTimeoutMs = 5_000
-
-const minLogIntervalMs = 10_000
 
 /** Why a connection was closed. */
 type RefusalReason = 'missing' | 'malformed' | 'timeout' | 'untrusted'
@@ -32,10 +31,11 @@ export class ProxyProtocol {
   readonly #accepted = new WeakSet<Socket>()
   /** By both ends of the connection, which a TLS socket shows as the socket below it does. */
   readonly #addresses = new Map<string, { readonly address: string }>()
-  #lastLoggedAt = -Infinity
+  readonly #logInterval: LogInterval
 
   constructor(options: ProxyProtocolOptions) {
     this.#options = options
+    this.#logInterval = new LogInterval(options.clock)
     this.#trusted = new AddressSet(options.trustedProxies)
   }
 
@@ -109,10 +109,8 @@ export class ProxyProtocol {
   }
 
   #recordRefusal(reason: RefusalReason, { remoteAddress }: Socket): void {
-    const { clock, log } = this.#options
-    if (clock.monotonic() - this.#lastLoggedAt < minLogIntervalMs) return
-    this.#lastLoggedAt = clock.monotonic()
-    log.warn({ event: 'proxy-header-refused', reason, address: remoteAddress }, explanations[reason])
+    if (this.#logInterval.begin('proxy-header-refused'))
+      this.#options.log.warn({ event: 'proxy-header-refused', reason, address: remoteAddress }, explanations[reason])
   }
 }
 

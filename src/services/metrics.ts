@@ -223,7 +223,7 @@ export const withLabels = <Given extends string>(metrics: Metrics, given: LabelV
   }
 }
 
-const hasLabels = (all: Labels, some: Labels): boolean => Object.keys(some).every(name => all[name] === some[name])
+export const hasLabels = (all: Labels, some: Labels): boolean => Object.keys(some).every(name => all[name] === some[name])
 
 /** A format of metrics, by its media type. */
 export const metricsFormats = {

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
 import type { MaybePromise } from '../util/async.ts'
+import { boundedCache } from '../util/bounded-cache.ts'
 import type { Clock } from './clock.ts'
 
 /** A token bucket: it holds `burst` tokens, and gets `perSecond` of them back each second. */
@@ -41,7 +41,7 @@ export interface RateLimits {
 }
 
 /** Of accounts, keys and addresses. The bucket that was not used for longest is dropped: it has been full for long. */
-const maxBuckets = 100_000
+export const maxBuckets = 100_000
 
 interface Bucket {
   tokens: number
@@ -52,8 +52,7 @@ interface Bucket {
 /** The buckets of one process, exact at every moment. */
 export class TokenBuckets implements RateLimits {
   readonly #clock: Clock
-  /** Limited by `maxSize`, each entry being 1: for `max`, lru-cache allocates all at once. */
-  readonly #buckets = new LRUCache<string, Bucket>({ maxSize: maxBuckets, sizeCalculation: () => 1 })
+  readonly #buckets = boundedCache<Bucket>(maxBuckets)
 
   constructor(clock: Clock) {
     this.#clock = clock

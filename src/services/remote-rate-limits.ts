@@ -1,14 +1,12 @@
-import { LRUCache } from 'lru-cache'
 import type { MaybePromise } from '../util/async.ts'
+import { boundedCache } from '../util/bounded-cache.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { Clock } from './clock.ts'
-import { TokenBuckets } from './rate-limits.ts'
+import { TokenBuckets, maxBuckets } from './rate-limits.ts'
 import type { BucketState, Rate, RateLimits, TokenRequest, TooFewTokens } from './rate-limits.ts'
 
 /** A process takes this part of a full bucket at a time, at least: it asks once for so many calls. */
 const chunkPercent = 5
-
-const maxBuckets = 100_000
 
 /** While the owner does not answer, it is asked this often; calls do not wait for it meanwhile. */
 const retryIntervalMs = 1_000
@@ -45,7 +43,7 @@ export class RemoteRateLimits implements RateLimits {
   readonly #requestTokens: RequestTokens
   /** While the owner does not answer, each process limits its own calls by the whole rate. */
   readonly #fallback: TokenBuckets
-  readonly #buckets = new LRUCache<string, LocalBucket>({ maxSize: maxBuckets, sizeCalculation: () => 1 })
+  readonly #buckets = boundedCache<LocalBucket>(maxBuckets)
   /** Requests in flight, by bucket. */
   readonly #refills = new Map<string, Promise<boolean>>()
   #isOwnerUnresponsive = false

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
+import { LogInterval } from './log-interval.ts'
 import { metricDefinitions } from './metric-definitions.ts'
 import type { Counter, Metrics } from './metrics.ts'
 import { getOrCreate } from '../util/memoize.ts'
@@ -29,8 +30,6 @@ const operatorShare = 1 / 32
 const minOperatorConnections = 4
 const maxOperatorConnections = 512
 
-const minLogIntervalMs = 10_000
-
 /** Who has opened a connection: a caller, or a browser or a program of an operator (`admin`) or of a developer (`portal`). */
 export type ConnectionPeer = 'caller' | 'admin' | 'portal'
 
@@ -48,15 +47,14 @@ const systemReason = 'system'
 
 /** Counts the sockets that this process could not have, or has closed for others, and logs one of them now and then. */
 export class RefusedSockets {
-  readonly #clock: Clock
   readonly #log: Log
   readonly #counters = new Map<string, Counter>()
   readonly #counterOf: (peer: Peer, reason: string) => Counter
-  readonly #lastLoggedAt = new Map<string, number>()
+  readonly #logInterval: LogInterval
 
   constructor({ clock, log, metrics }: RefusedSocketsOptions) {
-    this.#clock = clock
     this.#log = log
+    this.#logInterval = new LogInterval(clock)
     const { socketsRefused } = metricDefinitions
     this.#counterOf = (peer, reason) =>
       getOrCreate(this.#counters, `${peer} ${reason}`, () => metrics.counter(socketsRefused, { peer, reason }))
@@ -69,10 +67,7 @@ export class RefusedSockets {
   readonly recordRefused = (peer: Peer, reason: SocketRefusal | { readonly code: string }, holder?: string): void => {
     const kind = typeof reason === 'string' ? reason : systemReason
     this.#counterOf(peer, kind).add()
-    const now = this.#clock.monotonic()
-    const key = `${peer} ${kind}`
-    if (now - (this.#lastLoggedAt.get(key) ?? -Infinity) < minLogIntervalMs) return
-    this.#lastLoggedAt.set(key, now)
+    if (!this.#logInterval.begin(`${peer} ${kind}`)) return
     const fields = { event: 'socket-refused', peer, reason: typeof reason === 'string' ? reason : reason.code, holder }
     if (kind === 'share' || kind === 'replaced') this.#log.warn(fields, explanations[kind])
     else this.#log.error(fields, peer === 'upstream' ? noSocket : explanations.limit)

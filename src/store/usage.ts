@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache'
+import { boundedCache } from '../util/bounded-cache.ts'
 import { dayMs, hourMs, hoursPerDay } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { parseVector, readTable, retryCommit } from './engine.ts'
@@ -290,7 +290,7 @@ const readRows = async (engine: Engine, account: string, period: UsagePeriod, st
 }
 
 /** Groups by account and field: an account has the same ones in each period. */
-const knownGroups = new LRUCache<string, UsageGroup>({ maxSize: 20_000, sizeCalculation: () => 1 })
+const knownGroups = boundedCache<UsageGroup>(20_000)
 
 const parseRow = (account: string, field: string, row: string): UsageRow => {
   const name = `${account} ${field}`

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
 import type { Clock } from '../services/clock.ts'
+import { boundedCache } from './bounded-cache.ts'
 
 export interface AttemptLimitOptions {
   /** Attempts within one window. */
@@ -19,7 +19,7 @@ const maxWindows = 10_000
 export class AttemptLimit {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #options: AttemptLimitOptions
-  readonly #windows = new LRUCache<string, Window>({ maxSize: maxWindows, sizeCalculation: () => 1 })
+  readonly #windows = boundedCache<Window>(maxWindows)
 
   constructor(clock: Pick<Clock, 'monotonic'>, options: AttemptLimitOptions) {
     this.#clock = clock

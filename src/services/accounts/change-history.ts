@@ -102,12 +102,3 @@ const withIsoTimes = (members: NonNullable<Change['after']>): NonNullable<Change
   )
 
 const timeMembers: ReadonlySet<string> = new Set(['suspended', 'deleteAt', 'awaitsApproval', 'expires', 'revoked'])
-
-/** The months that may have changes, the oldest first. */
-export const changeMonths = (now: number): readonly string[] => {
-  const months: string[] = []
-  for (let time = now - changeRetentionMs; monthOf(time) <= monthOf(now); time += dayMs) {
-    if (months.at(-1) !== monthOf(time)) months.push(monthOf(time))
-  }
-  return months
-}

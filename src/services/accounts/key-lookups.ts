@@ -1,10 +1,10 @@
-import { LRUCache } from 'lru-cache'
 import { changeGroupCount } from '../../store/store.ts'
 import type { AccountStore, ChangeCounts } from '../../store/store.ts'
 import type { Account, Key } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { thenMaybe } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
+import { boundedCache } from '../../util/bounded-cache.ts'
 import type { Clock } from '../clock.ts'
 
 /** The result of looking up an API key. `storeUnavailable`: the store could not be read, so the key may be valid or not. */
@@ -56,17 +56,14 @@ interface CachedLookup {
   readonly group: number | undefined
 }
 
-/** Limited by `maxSize`, each entry being 1: for `max`, lru-cache allocates all at once, which took 8 ms of a start, and 2 MB. */
-const newLruCache = (maxEntries: number) => new LRUCache<string, CachedLookup>({ maxSize: maxEntries, sizeCalculation: () => 1 })
-
 /**
  * Results by texts of keys. A result is valid until an account of its group changes; that a key is unknown, until any changes. Afterwards it is
  * stale, and is used only while the store is unavailable: it is never cached for a later version.
  */
 export class LookupCache {
   // Apart, so that a flood of invented keys cannot evict those that exist.
-  readonly #existing = newLruCache(maxCachedKeys)
-  readonly #unknown = newLruCache(maxCachedUnknownKeys)
+  readonly #existing = boundedCache<CachedLookup>(maxCachedKeys)
+  readonly #unknown = boundedCache<CachedLookup>(maxCachedUnknownKeys)
   #version = 0
   /** The version since which no account of the group has changed. */
   readonly #groupVersions = new Uint32Array(changeGroupCount)

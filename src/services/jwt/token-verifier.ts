@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import type { JWTPayload } from 'jose'
-import { LRUCache } from 'lru-cache'
 import type { MaybePromise } from '../../util/async.ts'
+import { boundedCache } from '../../util/bounded-cache.ts'
 import { getOrCreate } from '../../util/memoize.ts'
+import { LogInterval } from '../log-interval.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Counter } from '../metrics.ts'
 import { KeySetUnavailable } from './key-set.ts'
@@ -40,7 +41,6 @@ const maxTokenChars = 8_192
 /** Longer than ids of keys are; a store must be able to look it up. */
 const maxKeyIdChars = 128
 const maxCachedTokens = 20_000
-const minLogIntervalMs = 10_000
 
 /** A valid token: it is valid until `expiresAt`, in ms since 1970. */
 interface AcceptedToken {
@@ -57,24 +57,22 @@ interface RefusedToken {
 /** What was found of a token, and the version of the keys by which it was. */
 type CachedToken = { readonly version: number } & (AcceptedToken | RefusedToken)
 
-/** Limited by `maxSize`: for `max`, lru-cache allocates all at once. */
-const newTokenCache = () => new LRUCache<string, CachedToken>({ maxSize: maxCachedTokens, sizeCalculation: () => 1 })
-
 export class TokenVerifier implements JwtVerifier {
   readonly #options: JwtOptions
   readonly #keySet: KeySet
   readonly #services: KeySetServices
   readonly #counters: Readonly<Record<TokenFault | 'accepted' | 'keysUnavailable', Counter>>
   // Apart, so that a flood of invented tokens cannot evict those that are valid.
-  readonly #valid = newTokenCache()
-  readonly #invalid = newTokenCache()
+  readonly #valid = boundedCache<CachedToken>(maxCachedTokens)
+  readonly #invalid = boundedCache<CachedToken>(maxCachedTokens)
   readonly #pending = new Map<string, Promise<VerifiedToken>>()
-  readonly #lastLoggedAt = new Map<TokenFault, number>()
+  readonly #logInterval: LogInterval
 
   constructor(options: JwtOptions, keySet: KeySet, services: KeySetServices) {
     this.#options = options
     this.#keySet = keySet
     this.#services = services
+    this.#logInterval = new LogInterval(services.clock)
     const results = ['accepted', 'keysUnavailable', ...Object.keys(tokenFaults)]
     const counters = results.map(result => [result, services.metrics.counter(metricDefinitions.tokens, { result })])
     this.#counters = Object.fromEntries(counters) as Record<TokenFault | 'accepted' | 'keysUnavailable', Counter> // by all results
@@ -158,15 +156,11 @@ export class TokenVerifier implements JwtVerifier {
     return { token: { kind: 'verified', keyId }, expiresAt: exp * 1_000 + clockToleranceMs }
   }
 
-  /** One log line for each fault in 10 s: callers may send as many wrong tokens as they like. */
   #refuse(fault: TokenFault, keyId?: string): VerifiedToken {
-    const { clock, log } = this.#services
     this.#counters[fault].add()
-    const now = clock.monotonic()
-    if (now - (this.#lastLoggedAt.get(fault) ?? -Infinity) >= minLogIntervalMs) {
-      this.#lastLoggedAt.set(fault, now)
+    if (this.#logInterval.begin(fault)) {
       const fields = { event: 'token-refused', reason: fault, ...(keyId !== undefined && keyIdPattern.test(keyId) && { key: keyId }) }
-      log.info(fields, `token refused: ${tokenFaults[fault]}`)
+      this.#services.log.info(fields, `token refused: ${tokenFaults[fault]}`)
     }
     return invalid
   }

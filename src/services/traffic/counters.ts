@@ -1,6 +1,7 @@
 import { metricDefinitions as metrics } from '../metric-definitions.ts'
 import type { MetricFamily, Series } from '../metrics.ts'
 import { getOrCreate } from '../../util/memoize.ts'
+import { addVector } from '../../util/vectors.ts'
 
 /** What one process has done since its start; plain data, so that workers can send it to the primary. */
 export interface TrafficCounters {
@@ -52,9 +53,9 @@ export const countTraffic = (families: readonly MetricFamily[]): TrafficCounters
   }
   for (const series of seriesOf(metrics.calls)) addCount(networkOf(series).calls, series, 'outcome')
   for (const series of seriesOf(metrics.cacheLookups)) addCount(networkOf(series).lookups, series, 'result')
-  for (const series of seriesOf(metrics.callDuration)) addTo(networkOf(series).durations, series.values)
+  for (const series of seriesOf(metrics.callDuration)) addVector(networkOf(series).durations, series.values)
   for (const series of seriesOf(metrics.credits)) networkOf(series).credits += series.values[0] ?? 0
-  for (const series of seriesOf(metrics.upstreamRequestDuration)) addTo(nodeOf(series).durations, series.values)
+  for (const series of seriesOf(metrics.upstreamRequestDuration)) addVector(nodeOf(series).durations, series.values)
   for (const series of seriesOf(metrics.upstreamFailures)) nodeOf(series).failures += series.values[0] ?? 0
   return {
     networks: Object.fromEntries(networks),
@@ -76,10 +77,6 @@ const newNetwork = (): MutableNetwork => ({
 const addCount = (counts: Record<string, number>, { labels, values }: Series, label: string): void => {
   const name = labels[label] ?? ''
   counts[name] = (counts[name] ?? 0) + (values[0] ?? 0)
-}
-
-const addTo = (sums: number[], values: readonly number[]): void => {
-  for (const [i, value] of values.entries()) sums[i] = (sums[i] ?? 0) + value
 }
 
 /** The counters of each process at one moment. */
@@ -111,13 +108,13 @@ const increase = (before = 0, now: number): number => (now >= before ? now - bef
 
 const addIncrease = (sum: MutableNetwork, before: NetworkCounters | undefined, now: NetworkCounters): void => {
   sum.credits += increase(before?.credits, now.credits)
-  addTo(sum.durations, increases(before?.durations, now.durations))
+  addVector(sum.durations, increases(before?.durations, now.durations))
   for (const kind of ['calls', 'lookups'] as const)
     for (const [name, count] of Object.entries(now[kind])) sum[kind][name] = (sum[kind][name] ?? 0) + increase(before?.[kind][name], count)
   for (const [name, node] of Object.entries(now.nodes)) {
     const earlier = before?.nodes[name]
     const nodeSum = (sum.nodes[name] ??= { durations: [], failures: 0 })
-    addTo(nodeSum.durations, increases(earlier?.durations, node.durations))
+    addVector(nodeSum.durations, increases(earlier?.durations, node.durations))
     nodeSum.failures += increase(earlier?.failures, node.failures)
   }
 }

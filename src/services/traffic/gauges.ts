@@ -1,3 +1,4 @@
+import { hasLabels } from '../metrics.ts'
 import type { Labels, MetricFamily, Series } from '../metrics.ts'
 
 type Named = Pick<MetricFamily, 'name'>
@@ -11,8 +12,7 @@ export class Gauges {
   }
 
   seriesOf({ name }: Named, labels: Labels = {}): readonly Series[] {
-    const isWanted = (series: Series): boolean => Object.entries(labels).every(([label, value]) => series.labels[label] === value)
-    return (this.#families.get(name) ?? []).filter(isWanted)
+    return (this.#families.get(name) ?? []).filter(series => hasLabels(series.labels, labels))
   }
 
   /** The sum of the series with these labels; undefined where there are none. */

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
 import { createSemaphore, sleep } from '../../../util/async.ts'
+import { boundedCache } from '../../../util/bounded-cache.ts'
 import type { Timer } from '../../clock.ts'
 import { membersOf, parseResult } from '../upstream-requests.ts'
 import type { EventsUpdate, FeedSource } from './block-feed.ts'
@@ -30,8 +30,7 @@ const maxWaitingFetches = 1_000
  */
 export class PendingSource implements FeedSource {
   readonly #options: PendingSourceOptions
-  /** Limited by `maxSize`, each entry being 1: for `max`, lru-cache allocates all at once, 0.7 MiB, and two sources make a network. */
-  readonly #seen = new LRUCache<string, true>({ maxSize: maxSeenHashes, sizeCalculation: () => 1 })
+  readonly #seen = boundedCache<true>(maxSeenHashes)
   readonly #fetches = createSemaphore(maxConcurrentFetches)
   #waitingFetches = 0
   #reader: PendingReader | undefined
