@@ -746,6 +746,7 @@ t.test(
         t.match(await owner.request(method, path, body), { status: 400, json: { error } }, JSON.stringify(body))
       }
       t.match(await owner.post('/alerts/test'), { status: 409, json: { error: { code: 'no-webhook' } } })
+      t.match(await owner.post('/alerts/test?channel=email'), { status: 404, json: { error: { code: 'no-mail' } } })
     })
 
     t.test('the operator sets alerts too; the log of changes has the host of a webhook and no more of it', async t => {

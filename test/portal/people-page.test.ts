@@ -85,6 +85,22 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     t.ok(await owner.isVisible('form[aria-label=You] >> text="alice@example.org"'))
   })
 
+  t.test('the page Alerts warns while no alert can be delivered, and sends a test e-mail once one can', async t => {
+    await openPage(owner, 'Alerts')
+    await owner.waitForSelector('.banner.warn:has-text("Tick e-mail below and save, or set a webhook.")')
+    await checkLook(owner)
+    await owner.check('[name=email]')
+    await owner.click('text="Save"')
+    await owner.waitForSelector('.banner', { state: 'detached' })
+    await owner.click('text="Send a test e-mail"')
+    await owner.waitForSelector('[data-testid=email-test]:text-is("The test message was delivered: accepted by the mail server")')
+    t.match(mail.received.at(-1), { to: 'alice@example.org', message: /Subject: Tollgate: this is a test message for the account alice\./ })
+    await owner.uncheck('[name=email]')
+    await owner.click('text="Save"')
+    await owner.waitForSelector('.banner.warn')
+    t.equal(await owner.locator('text="Send a test e-mail"').count(), 0)
+  })
+
   t.test('somebody who is invited joins the account, changes their name, and sees where they are signed in', async t => {
     await openPage(owner, 'Access')
     await owner.fill('form[aria-label="Add a person"] [name=name]', 'gina')
@@ -196,6 +212,9 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await page.goto(`${portal}/`)
     await page.fill('[name=email]', `${name}@example.org`)
     await page.click('button:has-text("Send a sign-in link")')
+    await page.waitForSelector('h1:text-is("Check your mail")')
+    t.match(await page.textContent('[role=status]'), `If ${name}@example.org can sign in here, a link is on its way.`)
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Check your mail')
     await openMailedLink(page, '/sign-in', `${name}@example.org`)
     return page
   }

@@ -90,7 +90,7 @@ export class Deliverer {
       return { isDelivered: false, status: 'there is no confirmed address or no mail server any more' }
     const sent = withTimeoutOr(clock, mailTimeoutMs, sendMail(alertMail(delivery, email, this.#options)), () => false)
     const isDelivered = await this.#untilStopped(sent)
-    return { isDelivered, status: isDelivered ? 'accepted by the mail server' : 'not accepted by the mail server' }
+    return mailOutcome(isDelivered)
   }
 
   /** False when the gateway stops before the mail server has answered. */
@@ -129,6 +129,11 @@ export class Deliverer {
     return { ...delivery, state, attempts, nextAttempt, lastAttempt: now, lastStatus: status }
   }
 }
+
+export const mailOutcome = (isDelivered: boolean): DeliveryOutcome => ({
+  isDelivered,
+  status: isDelivered ? 'accepted by the mail server' : 'not accepted by the mail server',
+})
 
 const undelivered = 'alert could not be delivered within a day: its receiver is not told'
 

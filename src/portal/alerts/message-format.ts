@@ -24,9 +24,13 @@ export const formatMessage = (
   brand: NamedBrand | undefined,
 ): string => JSON.stringify(format === 'slack' ? { text: escapeForSlack(textOf(message, brand)) } : message)
 
+/** What a test message says, in one line. */
+export const describeTest = (account: string, brand: NamedBrand | undefined): string =>
+  `${nameOf(brand)}: this is a test message for the account ${account}.`
+
 const textOf = (message: AlertMessage | TestMessage, brand: NamedBrand | undefined): string =>
   message.type === 'test'
-    ? `${nameOf(brand)}: this is a test message for the account ${message.data.account.name}.`
+    ? describeTest(message.data.account.name, brand)
     : [summarizeAlert(message, brand), ...describeAlert(message)].join('\n')
 
 /** In one line, as the subject of a mail. */

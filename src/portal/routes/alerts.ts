@@ -1,7 +1,11 @@
-import { readAlertSettings } from '../alerts/alert-settings.ts'
+import { mailReceivers, readAlertSettings } from '../alerts/alert-settings.ts'
+import { mailOutcome } from '../alerts/delivery-attempts.ts'
+import { deliveryChannels } from '../alerts/delivery-records.ts'
 import { alertProperties, alertsJson, changeAlerts, checkWebhookUrl, maxWebhookUrlChars, webhookFormat } from '../alerts/manage-alerts.ts'
 import type { AlertChange } from '../alerts/manage-alerts.ts'
+import { describeTest } from '../alerts/message-format.ts'
 import { newTestMessage } from '../alerts/webhook-message.ts'
+import type { DeliveryOutcome } from '../alerts/webhook-request.ts'
 import { ApiError } from '../api-errors.ts'
 import { schemaRef } from '../openapi.ts'
 import type { Person } from '../people.ts'
@@ -13,6 +17,32 @@ const alertsSchema = schemaRef('Alerts')
 
 const changeOwnAlerts = (services: PortalServices, person: Person, change: AlertChange) =>
   changeAlerts({ ...services, accounts: accountsAs(services, person), canMail: services.sendMail !== undefined }, person.account, change)
+
+const testWebhook = async (services: PortalServices, account: string): Promise<DeliveryOutcome> => {
+  const { store, limits, alerts, clock, brand } = services
+  const { webhook } = await readAlertSettings(store, account)
+  if (webhook === undefined) throw new ApiError(409, 'no-webhook', 'the account has no webhook: set one first')
+  limits.webhookTests.check(account)
+  limits.webhookTests.record(account)
+  const message = newTestMessage({ clock, brand }, await accountOf(services, account), webhook)
+  return (await alerts.whenOpen()).post(account, webhook, message)
+}
+
+/** To all who would get an alert now. */
+const testMail = async (services: PortalServices, account: string): Promise<DeliveryOutcome> => {
+  const { store, limits, sendMail, brand, url } = services
+  if (sendMail === undefined) throw new ApiError(404, 'no-mail', 'this gateway sends no mail')
+  const { email: isWanted } = await readAlertSettings(store, account)
+  const receivers = isWanted ? await mailReceivers(store, account) : []
+  if (receivers.length === 0)
+    throw new ApiError(409, 'no-receivers', 'no alert goes out by e-mail: turn that on, and confirm the address of an owner')
+  limits.webhookTests.check(account)
+  limits.webhookTests.record(account)
+  const subject = describeTest((await accountOf(services, account)).name, brand)
+  const text = `Alerts of this account are sent to this address.\n\nOwners of the account change that here: ${url}/alerts\n`
+  const sent = await Promise.all(receivers.map(({ email }) => email !== undefined && sendMail({ to: email, subject, text })))
+  return mailOutcome(sent.every(Boolean))
+}
 
 export const alertRoutes = [
   defineRoute({
@@ -76,17 +106,14 @@ export const alertRoutes = [
   defineRoute({
     method: 'post',
     path: '/alerts/test',
-    summary: 'Sends a message of the type `test` to the webhook, and says how that ended.',
+    summary: 'Sends a test message to the webhook, or to the owners who get alerts by e-mail, and says how that ended.',
     role: 'owner',
-    response: schemaRef('WebhookTest'),
-    async handle({ person }, services) {
-      const { store, limits, alerts, clock, brand } = services
-      const { webhook } = await readAlertSettings(store, person.account)
-      if (webhook === undefined) throw new ApiError(409, 'no-webhook', 'the account has no webhook: set one first')
-      limits.webhookTests.check(person.account)
-      limits.webhookTests.record(person.account)
-      const message = newTestMessage({ clock, brand }, await accountOf(services, person.account), webhook)
-      return (await alerts.whenOpen()).post(person.account, webhook, message)
+    query: {
+      type: 'object',
+      properties: { channel: { type: 'string', enum: deliveryChannels, default: 'webhook', description: 'What is tested.' } },
     },
+    response: schemaRef('WebhookTest'),
+    handle: ({ person: { account }, query }, services) =>
+      query.channel === 'email' ? testMail(services, account) : testWebhook(services, account),
   }),
 ]

@@ -10,7 +10,7 @@ const text = texts.alerts
 
 const lists = ['daily', 'monthly'] as const
 
-/** Empty where nobody is to be told. */
+/** Empty where no alert is to be sent. */
 const rates = ['errorRate', 'latency'] as const
 const numbers = ['window', 'minCalls'] as const
 
@@ -21,9 +21,10 @@ interface AlertFieldsProps {
   readonly errorOf: ErrorOf
 }
 
-/** When somebody is told. */
+/** When an alert is sent. */
 export const AlertFields = ({ alerts, errorOf }: AlertFieldsProps) => (
   <>
+    <h3>{texts.credits}</h3>
     {lists.map(name => (
       <TextField
         key={name}
@@ -34,6 +35,7 @@ export const AlertFields = ({ alerts, errorOf }: AlertFieldsProps) => (
         error={errorOf(name)}
       />
     ))}
+    <h3>{text.failures}</h3>
     {rates.map(name => (
       <TextField
         key={name}

@@ -4,6 +4,7 @@ import type { AlertsJson } from '../../alerts/manage-alerts.ts'
 import type { SignInOptions } from '../../routes/session.ts'
 import { AlertFields, Incidents, formatAlertDate, formatThreshold, readAlertFields } from '../components/alert-fields.tsx'
 import { Badge } from '../components/badge.tsx'
+import { Banner } from '../components/banner.tsx'
 import { Checkbox, Notice, Select, TextField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
@@ -11,6 +12,7 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
+import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
 
@@ -31,6 +33,7 @@ const OwnerAlerts = () => {
         error === undefined && <Skeleton height={20} />
       ) : (
         <>
+          {isUndelivered(found, options.data.value.email) && <Undelivered alerts={found} canMail={options.data.value.email} />}
           <Incidents incidents={found.incidents} />
           <div class="columns">
             <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.show} />
@@ -48,9 +51,33 @@ const OwnerAlerts = () => {
   )
 }
 
-interface ThresholdsProps {
+interface AlertsProps {
   readonly alerts: AlertsJson
   readonly canMail: boolean
+}
+
+const isUndelivered = ({ webhook, email, mailReceivers }: AlertsJson, canMail: boolean): boolean =>
+  webhook === null && !(canMail && email && mailReceivers.length > 0)
+
+/** Thresholds are set, but no alert would reach anybody. */
+const Undelivered = ({ alerts: { mailReceivers }, canMail }: AlertsProps) => (
+  <Banner tone="warn" title={text.undelivered}>
+    {!canMail ? (
+      text.setWebhook
+    ) : mailReceivers.length > 0 ? (
+      text.tickMail
+    ) : (
+      <>
+        <a href="/profile" onClick={followLink}>
+          {text.confirmAddress}
+        </a>
+        {text.thenTick}
+      </>
+    )}
+  </Banner>
+)
+
+interface ThresholdsProps extends AlertsProps {
   onChanged(changed: AlertsJson): void
 }
 
@@ -67,12 +94,14 @@ const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
       {errorOf => (
         <>
           <AlertFields alerts={alerts} errorOf={errorOf} />
+          <h3>{text.delivery}</h3>
           {canMail ? <Checkbox label={text.email} name="email" isChecked={alerts.email} /> : <p>{text.noMail}</p>}
           {canMail && (
             <p class="help">
               {alerts.mailReceivers.length === 0 ? text.noMailReceivers : `${text.mailReceivers} ${alerts.mailReceivers.join(', ')}`}
             </p>
           )}
+          {canMail && alerts.email && alerts.mailReceivers.length > 0 && <Receiver channel="email" />}
         </>
       )}
     </Form>
@@ -101,7 +130,14 @@ const Webhook = ({ url, onChanged }: { readonly url: string | undefined; onChang
     >
       {errorOf => (
         <>
-          {url !== undefined && <CurrentWebhook url={url} onChanged={onChanged} />}
+          {url !== undefined && (
+            <>
+              <p>
+                <code>{url}</code>
+              </p>
+              <Receiver channel="webhook" onRemoved={onChanged} />
+            </>
+          )}
           <TextField label={url === undefined ? text.url : text.newUrl} name="url" required help={text.urlHelp} error={errorOf('url')} />
           <Select label={text.format} options={formats} value={format.value} onChange={value => (format.value = value)} />
         </>
@@ -110,31 +146,35 @@ const Webhook = ({ url, onChanged }: { readonly url: string | undefined; onChang
   )
 }
 
-const CurrentWebhook = ({ url, onChanged }: { readonly url: string; onChanged(): void }) => {
+interface ReceiverProps {
+  readonly channel: 'email' | 'webhook'
+  /** Of the webhook. */
+  onRemoved?(): void
+}
+
+/** What can be done with a receiver of alerts, and how that ended. */
+const Receiver = ({ channel, onRemoved }: ReceiverProps) => {
   const outcome = useSignal('')
+  const fail = (reason: Error) => (outcome.value = reason.message)
   const test = () =>
-    request<{ readonly isDelivered: boolean; readonly status: string }>('POST', '/alerts/test').then(
+    request<{ readonly isDelivered: boolean; readonly status: string }>('POST', `/alerts/test?channel=${channel}`).then(
       ({ isDelivered, status }) => (outcome.value = `${isDelivered ? text.testDelivered : text.testFailed} ${status}`),
-      (reason: Error) => (outcome.value = reason.message),
+      fail,
     )
-  const remove = () =>
-    request('DELETE', '/alerts/webhook').then(onChanged, (reason: Error) => {
-      outcome.value = reason.message
-    })
+  const remove = () => request('DELETE', '/alerts/webhook').then(onRemoved, fail)
   return (
     <>
-      <p>
-        <code>{url}</code>
-      </p>
-      <p>
+      <div class="buttons">
         <button type="button" class="quiet" onClick={() => void test()}>
-          {text.test}
-        </button>{' '}
-        <button type="button" class="quiet" onClick={() => void remove()}>
-          {text.removeWebhook}
+          {channel === 'email' ? text.testMail : text.test}
         </button>
-      </p>
-      <p role="status" data-testid="webhook-test">
+        {onRemoved !== undefined && (
+          <button type="button" class="quiet" onClick={() => void remove()}>
+            {text.removeWebhook}
+          </button>
+        )}
+      </div>
+      <p role="status" data-testid={`${channel}-test`}>
         {outcome.value}
       </p>
     </>

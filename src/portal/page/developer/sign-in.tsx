@@ -61,6 +61,7 @@ export const SignIn = () => {
   const options = useRequest<SignInOptions>('/sign-in-options').data
   const choice = useSignal<SignInChoiceJson | undefined>(undefined)
   const question = useSignal<SignInQuestion | undefined>(undefined)
+  const mailedTo = useSignal<string | undefined>(undefined)
   const showPortal = (): void => navigate('/')
   // Who was signed in before is it still.
   const goBack = (): void => void loadSession().catch(() => undefined)
@@ -129,21 +130,26 @@ export const SignIn = () => {
       />
     )
   }
+  if (mailedTo.value !== undefined) return <LinkSent to={mailedTo.value} again={() => (mailedTo.value = undefined)} />
+  const { email: canMail, provider, signUp = false, status } = options.value ?? {}
+  const hasProvider = typeof provider === 'string'
   return (
     <main class="sign-in" id="content">
       <Brand />
       <h1>{text.title}</h1>
+      <p class="lead">{text.what}</p>
       {attempt !== undefined && error.value === undefined && <p role="status">{text.working}</p>}
       <Notice text={error.value ?? connectionProblem.value?.text} />
-      {typeof options.value?.provider === 'string' && (
+      {hasProvider && (
         <button type="button" class="wide-button" onClick={() => void goToProvider()}>
-          {text.withProvider} {options.value.provider}
+          {text.withProvider} {provider}
         </button>
       )}
-      {options.value?.email === true && <LinkByEmail isSignUp={options.value.signUp} />}
-      <p class="lead">{text.how}</p>
+      {hasProvider && canMail && <p class="or">{text.or}</p>}
+      {canMail && <LinkByEmail isSignUp={signUp} isSecond={hasProvider} onSent={email => (mailedTo.value = email)} />}
+      {canMail === false && <p class="lead">{text.how}</p>}
       {/* Where nobody can sign in by themselves, who reads this may well be the operator. */}
-      {options.value?.email === false && options.value.provider === null && (
+      {canMail === false && provider === null && (
         <details class="lead">
           <summary>{text.operator}</summary>
           <p>{text.operatorHelp}</p>
@@ -151,7 +157,7 @@ export const SignIn = () => {
         </details>
       )}
       <div class="sign-in-end">
-        {options.value?.status === true && <a href="/status">{texts.status.link}</a>}
+        {status === true && <a href="/status">{texts.status.link}</a>}
         <Support />
         <ThemeSwitch />
       </div>
@@ -182,19 +188,52 @@ const SwitchPerson = ({ message, goOn, stay }: { readonly message: string; goOn(
   </main>
 )
 
-const LinkByEmail = ({ isSignUp }: { readonly isSignUp: boolean }) => {
-  const { answer, error, isSending, submit } = useSubmit(values =>
-    request('POST', '/sign-in-links', { email: String(values.get('email')).trim() }),
-  )
+interface LinkByEmailProps {
+  readonly isSignUp: boolean
+  /** Another way to sign in comes first. */
+  readonly isSecond: boolean
+  onSent(email: string): void
+}
+
+const LinkByEmail = ({ isSignUp, isSecond, onSent }: LinkByEmailProps) => {
+  const { error, isSending, submit } = useSubmit(async values => {
+    const email = String(values.get('email')).trim()
+    await request('POST', '/sign-in-links', { email })
+    onSent(email)
+  })
   return (
     <form class="card form" onSubmit={submit} aria-label={text.sendLink}>
-      <p>{text.byEmail}</p>
-      {isSignUp && <p>{text.signUp}</p>}
       <TextField label={text.email} name="email" type="email" autocomplete="email" required error={error.value?.fieldMessage} />
-      <button type="submit" disabled={isSending.value}>
+      <button type="submit" class={isSecond ? 'quiet' : undefined} disabled={isSending.value}>
         {text.sendLink}
       </button>
-      <div role="status">{answer.value !== undefined && <p>{text.linkSent}</p>}</div>
+      <p class="help">
+        {isSignUp && text.signUp} {text.byEmail}
+      </p>
     </form>
   )
 }
+
+const takeFocus = (element: HTMLElement | null): void => element?.focus()
+
+/** In place of the form: whether the address may sign in is said to nobody. */
+const LinkSent = ({ to, again }: { readonly to: string; again(): void }) => (
+  <main class="sign-in" id="content">
+    <Brand />
+    <h1 ref={takeFocus} tabIndex={-1}>
+      {text.checkMail}
+    </h1>
+    <p role="status">
+      {text.if} <strong>{to}</strong> {text.linkSent}
+    </p>
+    <p>
+      <button type="button" class="quiet" onClick={again}>
+        {text.another}
+      </button>
+    </p>
+    <div class="sign-in-end">
+      <Support />
+      <ThemeSwitch />
+    </div>
+  </main>
+)
