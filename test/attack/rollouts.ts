@@ -3,8 +3,8 @@ import { createDeployment, mainPath, networkFile } from '../support/deployment.t
 import type { GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { freePort } from '../support/free-port.ts'
-import { installedProxies, startProxy } from '../support/proxy.ts'
-import type { RunningProxy } from '../support/proxy.ts'
+import { proxies, startProxy } from '../support/proxy.ts'
+import type { ProxyFile, RunningProxy } from '../support/proxy.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { mustBeZero } from './attack.ts'
 import type { Attack, Figure } from './attack.ts'
@@ -15,7 +15,7 @@ import { openBalancer } from './restarts.ts'
 /** The program of another build, which the gateways run before. This build unless set. */
 const oldProgram = process.env['TOLLGATE_OLD_MAIN'] ?? mainPath
 
-/** With `--scale 4` and more there are ten gateways, and each installed proxy is tried. */
+/** The short run has one proxy, any longer one each that is installed; with `--scale 4` and more there are ten gateways. */
 const gatewayCounts = { short: 3, long: 10 } as const
 const minLongScale = 4
 
@@ -42,11 +42,7 @@ interface RolloutResult {
 }
 
 /** Gateways are replaced one after the other behind a proxy; then one is added, and one removed. No caller may notice. */
-const runRollout = async (
-  gatewayCount: number,
-  proxyFile: (typeof installedProxies)[number] | undefined,
-  log: (line: string) => void,
-): Promise<RolloutResult> => {
+const runRollout = async (gatewayCount: number, proxyFile: ProxyFile | undefined, log: (line: string) => void): Promise<RolloutResult> => {
   const redis = await startRedisServer('--appendonly', 'yes')
   const node = await startFakeNode({
     eth_blockNumber: { result: '0x10' },
@@ -56,14 +52,13 @@ const runRollout = async (
   const gateway = { drain, log: 'warn', watch: false, plans, store: redis.url }
   const before = createDeployment({ gateway, networks, program: oldProgram })
   const after = createDeployment({ gateway, networks })
-  const places = await Promise.all(
-    Array.from({ length: gatewayCount + 1 }, async () => ({ rpcPort: await freePort(), adminPort: await freePort() })),
-  )
+  const ports = { rpcPort: await freePort(), adminPort: await freePort() }
+  const places = Array.from({ length: gatewayCount + 1 }, (_, i) => ({ host: `127.0.2.${i + 1}`, ...ports }))
   /** By their places. */
   const gateways: GatewayProcess[] = []
   const start = async (deployment: typeof after, i: number): Promise<void> => {
-    const { rpcPort, adminPort } = places[i] ?? { rpcPort: 0, adminPort: 0 }
-    deployment.writeGateway({ ...gateway, listen: { rpc: `127.0.0.1:${rpcPort}`, admin: `127.0.0.1:${adminPort}` } })
+    const [host, { rpcPort, adminPort }] = [places[i]?.host ?? '', ports]
+    deployment.writeGateway({ ...gateway, listen: { rpc: `${host}:${rpcPort}`, admin: `${host}:${adminPort}` } })
     gateways[i] = await deployment.start()
     await setTimeout(maxCheckMs)
   }
@@ -125,12 +120,12 @@ export const rollouts: Attack = {
       log(`not run: ${skipWithoutRedis}`)
       return []
     }
-    const isLong = scale >= minLongScale
-    const installed = installedProxies.length === 0 ? [undefined] : installedProxies
+    const { installed, missing } = proxies()
+    for (const { file, program } of missing) log(`${file}: not run: ${program} is not installed`)
+    const count = scale >= minLongScale ? gatewayCounts.long : gatewayCounts.short
     const figures: Figure[] = []
-    for (const proxy of isLong ? installed : installed.slice(0, 1)) {
+    for (const proxy of installed.length === 0 ? [undefined] : scale > 1 ? installed : installed.slice(0, 1)) {
       const name = proxy ?? 'TCP balancer'
-      const count = isLong ? gatewayCounts.long : gatewayCounts.short
       const result = await runRollout(count, proxy, log)
       figures.push(
         { name: `${name}: gateways replaced`, value: count },
