@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../services/clock.ts'
 import type { RecordKind, RecordStore, StoredRecord } from '../store/record-store.ts'
 import type { Json } from '../util/json.ts'
+import { randomId } from './random-tokens.ts'
 
 /** Of a gateway that dies while it holds the lock. */
 const actionTtlMs = 10_000
@@ -22,7 +22,7 @@ interface LockServices {
  * `ttlMs`, which is the same for each lock of the name, another may take it.
  */
 export const tryLock = async ({ store, clock }: LockServices, name: string, ttlMs: number): Promise<(() => Promise<void>) | undefined> => {
-  const holder = randomBytes(holderBytes).toString('base64url')
+  const holder = randomId()
   const lock: StoredRecord = { id: name, account: '', value: holder, expires: clock.now() + ttlMs }
   if (!(await store.addRecord('lock', lock))) {
     const held = await store.findRecord('lock', name)
@@ -56,8 +56,6 @@ export const oneAtATime = async <T>(services: LockServices, name: string, action
     await release()
   }
 }
-
-const holderBytes = 9
 
 /**
  * Gives a record the value that `edit` makes of it as it is now: of several edits at once, on several gateways too, each begins with what the

@@ -11,10 +11,10 @@ import { StoreError, applyChange } from '../store/store.ts'
 import type { AccountChange, AccountRow, Declaration, Store } from '../store/store.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { isoTimeOrNull } from '../util/dates.ts'
-import { oneAtATime } from './concurrent-changes.ts'
-import { addNewPerson, changeRole, findPersonByEmail, isLastOwner, listPeople, peopleLock, removePerson } from './people.ts'
-import type { Person } from './people.ts'
-import { giveEmail } from './person-changes.ts'
+import { ApiError } from './api-errors.ts'
+import { findPersonByEmail, listPeople } from './people.ts'
+import type { Person, PersonWithoutEmail } from './people.ts'
+import { addToAccount, giveEmail, giveRole, removeFromAccount, requireOtherOwner } from './person-changes.ts'
 
 export interface DeclarationServices {
   readonly store: Store
@@ -284,48 +284,34 @@ const ownerProblems = ({ account, people, removed }: PlannedPeople): readonly Pr
   return [account.problemAt(['people'], message, 'give a person of the account the role owner')]
 }
 
-const additionStep = (
-  { store, accounts, clock }: DeclarationServices,
-  account: string,
-  person: Pick<Person, 'account' | 'name' | 'role'>,
-): PlannedStep => {
-  const { account: id, name, role } = person
+const additionStep = (services: DeclarationServices, account: string, person: PersonWithoutEmail): PlannedStep => {
+  const { name, role } = person
   return {
     shown: { account, person: name, change: 'added', fields: { role: { from: null, to: role } } },
-    run: () =>
-      oneAtATime({ store, clock }, peopleLock(id), async () => {
-        const added = await addNewPerson(store, clock, person)
-        if (added === undefined) return false
-        await accounts.recordOf(id, { action: 'person-added', target: added.id, after: { name, role } })
-        return true
-      }),
+    run: () => isAccepted(addToAccount(services, person)),
   }
 }
 
-const roleStep = ({ store, accounts, clock }: DeclarationServices, account: string, person: Person, role: Role): PlannedStep => ({
+/** The plan has left another owner, who may have left the account meanwhile: then it is refused. */
+const roleStep = (services: DeclarationServices, account: string, person: Person, role: Role): PlannedStep => ({
   shown: { account, person: person.name, change: 'changed', fields: { role: { from: person.role, to: role } } },
-  run: () =>
-    oneAtATime({ store, clock }, peopleLock(person.account), async () => {
-      // The plan has left another owner, who may have left the account meanwhile.
-      if (role !== 'owner' && (await isLastOwner(store, person))) return false
-      if (!(await changeRole(store, person, role))) return false
-      const change = { before: { role: person.role }, after: { role } }
-      await accounts.recordOf(person.account, { action: 'person-changed', target: person.id, ...change })
-      return true
-    }),
+  run: () => isAccepted(giveRole(services, person, role)),
 })
 
-const removalStep = ({ store, accounts, clock }: DeclarationServices, account: string, person: Person): PlannedStep => ({
+const removalStep = (services: DeclarationServices, account: string, person: Person): PlannedStep => ({
   shown: { account, person: person.name, change: 'removed', fields: {} },
-  run: () =>
-    oneAtATime({ store, clock }, peopleLock(person.account), async () => {
-      if (await isLastOwner(store, person)) return false
-      if (!(await removePerson(store, person))) return false
-      const before = { name: person.name, role: person.role }
-      await accounts.recordOf(person.account, { action: 'person-removed', target: person.id, before })
-      return true
-    }),
+  run: () => isAccepted(removeFromAccount(services, person, () => requireOtherOwner(services.store, person))),
 })
+
+const isAccepted = async (change: Promise<unknown>): Promise<boolean> => {
+  try {
+    await change
+    return true
+  } catch (error) {
+    if (error instanceof ApiError) return false
+    throw error
+  }
+}
 
 interface EmailChange {
   readonly account: DeclaredAccount

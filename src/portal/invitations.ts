@@ -1,5 +1,4 @@
-import { randomBytes } from 'node:crypto'
-import { roles } from '../services/accounts/account-fields.ts'
+import { numberedName, roles } from '../services/accounts/account-fields.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { RecordedStore } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
@@ -7,9 +6,9 @@ import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { dayMs } from '../util/dates.ts'
 import { isJsonObject } from '../util/json.ts'
 import { ApiError, notFound } from './api-errors.ts'
-import { addNewPerson, findPersonByEmail, removePerson, setEmail } from './people.ts'
+import { addNewPerson, authorOf, findPersonByEmail, removePerson, setEmail } from './people.ts'
 import type { Person } from './people.ts'
-import { hashToken } from './random-tokens.ts'
+import { hashToken, randomId } from './random-tokens.ts'
 
 /**
  * An owner asks whoever has an e-mail address to join the account. It reserves nothing and says nothing of the address: until its holder
@@ -28,7 +27,6 @@ export const invitationTtlMs = 30 * dayMs
 
 /** Begins the ids of invitations, so that they are never those of people. */
 const idPrefix = 'inv_'
-const idBytes = 9
 
 export const isInvitationId = (id: string): boolean => id.startsWith(idPrefix)
 
@@ -40,7 +38,7 @@ export const addInvitation = async (
 ): Promise<Invitation> => {
   const { account } = inviter
   const invitation = {
-    ...{ id: `${idPrefix}${randomBytes(idBytes).toString('base64url')}`, account, name, role, email },
+    ...{ id: randomId(idPrefix), account, name, role, email },
     ...{ inviter: nameInviter(inviter), expires: clock.now() + invitationTtlMs },
   }
   await store.putRecord('invitation', toRecord(invitation))
@@ -103,7 +101,7 @@ export const acceptInvitation = async ({ store, clock }: AcceptanceServices, ema
     throw hasAccountError(email)
   }
   await store.takeRecord('invitation-to', id)
-  const accounts = new RecordedAccounts(store, clock, { kind: 'person', name: `${person.name} (${person.id})` })
+  const accounts = new RecordedAccounts(store, clock, authorOf(person))
   const after = { name: person.name, role: person.role, email }
   await accounts.recordOf(person.account, { action: 'invitation-accepted', target: person.id, after })
   return { ...person, email, isEmailVerified: true }
@@ -115,12 +113,10 @@ const hasAccountError = (email: string): ApiError =>
 /** With a number where somebody has got the name since the invitation. */
 const addWithFreeName = async (store: RecordStore, clock: Clock, { account, name, role }: Invitation): Promise<Person> => {
   for (let i = 1; ; i += 1) {
-    const person = await addNewPerson(store, clock, { account, name: i === 1 ? name : `${name.slice(0, maxNameChars - 5)}-${i}`, role })
+    const person = await addNewPerson(store, clock, { account, name: numberedName(name, i), role })
     if (person !== undefined) return person
   }
 }
-
-const maxNameChars = 64
 
 const toRecord = ({ id, account, expires, name, role, email, inviter }: Invitation): StoredRecord => ({
   ...{ id, account, expires },

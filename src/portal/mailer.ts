@@ -19,6 +19,10 @@ export interface Mail {
 /** Sends mail. Resolves with false, after a line in the log, when the mail server did not accept it. */
 export type SendMail = (mail: Mail) => Promise<boolean>
 
+/** Not awaited: a mail server may take seconds. */
+export const sendInBackground = (log: Pick<Log, 'error'>, sent: Promise<unknown>, failure: string): void =>
+  void sent.catch((error: unknown) => log.error({ err: error }, failure))
+
 /** How long the mail server may take for each step. */
 const smtpTimeoutMs = 15_000
 

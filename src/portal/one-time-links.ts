@@ -3,8 +3,7 @@ import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts
 import type { Clock } from '../services/clock.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { hourMs, isoDate } from '../util/dates.ts'
-import { isJsonObject } from '../util/json.ts'
-import type { Json } from '../util/json.ts'
+import { isJsonObject, toJson } from '../util/json.ts'
 import { nameOf } from './brand.ts'
 import type { Brand } from './brand.ts'
 import type { Mail, SendMail } from './mailer.ts'
@@ -55,8 +54,7 @@ export interface ProvenAddress {
 /** A text with which whoever has shown that an address is theirs joins an account or makes one, once. Only its hash is stored. */
 export const createAddressToken = async (store: RecordStore, clock: Clock, address: ProvenAddress): Promise<Secret> => {
   const token = generateToken()
-  const value = JSON.parse(JSON.stringify(address)) as Json // plain data
-  await store.putRecord('sign-up', { id: hashToken(token), account: '', value, expires: clock.now() + signInLinkTtlMs })
+  await store.putRecord('sign-up', { id: hashToken(token), account: '', value: toJson(address), expires: clock.now() + signInLinkTtlMs })
   return new Secret(token)
 }
 

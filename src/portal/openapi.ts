@@ -1,6 +1,7 @@
 import { toJsonSchema } from '../config/schema.ts'
 import type { JsonSchema } from '../config/schema.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
+import { maxNameChars } from '../services/accounts/account-fields.ts'
 import { unprintable } from '../util/printable-text.ts'
 import { errorResponses, errorsOf, operationIdOf } from './openapi-names.ts'
 import type { RouteBase } from './route.ts'
@@ -86,7 +87,6 @@ const queryParameters = (query: ObjectSchema | undefined): readonly JsonSchema[]
 
 /** A zero-width joiner stands between the parts of an emoji; a name of nothing else could not be seen, nor clicked. U+2800 is a blank. */
 const hasVisible = '(?=.*[^\\p{Default_Ignorable_Code_Point}\\p{Z}\\u2800])'
-const maxNameChars = 64
 
 /** What people call something: the schema of a member of a body. */
 export const givenName = (description: string) =>
@@ -123,6 +123,13 @@ export const partialObject = (properties: Readonly<Record<string, JsonSchema>>, 
   ...object(properties),
   required,
 })
+
+/** An account, by its id and its name. */
+export const accountRefSchema = object({ id: text, name: text })
+
+const milliseconds = { ...numberOrNull, description: 'Of successful calls, in ms; null without any.' }
+
+export const latencyProperties = { p50Ms: milliseconds, p95Ms: milliseconds, p99Ms: milliseconds } as const
 
 /** A schema of the document, by its name there. */
 export const schemaRef = (name: string): JsonSchema => ({ $ref: `#/components/schemas/${name}` })

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import type Koa from 'koa'
 import { getOrCreate } from '../util/memoize.ts'
 import { openOnce } from '../util/async.ts'
-import { acceptsGzip } from './accepts-gzip.ts'
+import { acceptsGzip } from './compression.ts'
 import { ApiError } from './api-errors.ts'
 import type { Brand } from './brand.ts'
 

@@ -1,11 +1,12 @@
-import { randomBytes } from 'node:crypto'
 import { roles } from '../services/accounts/account-fields.ts'
 import type { Role } from '../services/accounts/account-fields.ts'
+import type { ChangeAuthor } from '../services/accounts/change-history.ts'
 import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
 import { editRecord, oneAtATime } from './concurrent-changes.ts'
+import { randomId } from './random-tokens.ts'
 
 /** The person that an account begins with. */
 export const firstPersonName = 'owner'
@@ -29,10 +30,22 @@ export interface Person {
 /** A person before they have an address. */
 export type PersonWithoutEmail = Pick<Person, 'account' | 'name' | 'role'>
 
+/** Who has changed something, in the log of changes. */
+export const authorOf = ({ id, name }: Pick<Person, 'id' | 'name'>): ChangeAuthor => ({ kind: 'person', name: `${name} (${id})` })
+
 export const hasRole = (role: Role, required: Role): boolean => roles.indexOf(role) >= roles.indexOf(required)
 
 export const listPeople = async (store: RecordStore, account: string): Promise<readonly Person[]> =>
   (await store.records('person', account)).flatMap(record => toPerson(record) ?? [])
+
+/** Owners who have shown that their e-mail address is theirs: who is mailed what concerns the account. */
+export const listVerifiedOwners = async (
+  store: RecordStore,
+  account: string,
+): Promise<readonly (Person & Required<Pick<Person, 'email'>>)[]> =>
+  (await listPeople(store, account)).flatMap(({ email, ...person }) =>
+    person.role === 'owner' && person.isEmailVerified === true && email !== undefined ? { ...person, email } : [],
+  )
 
 export const findPerson = async (store: RecordStore, id: string): Promise<Person | undefined> =>
   toPerson(await store.findRecord('person', id))
@@ -57,7 +70,7 @@ export const findByName = async (store: RecordStore, { account, name }: Pick<Per
   (await listPeople(store, account)).find(person => person.name === name)
 
 export const addPerson = async (store: RecordStore, { account, name, role }: PersonWithoutEmail): Promise<Person> => {
-  const id = `usr_${randomBytes(idBytes).toString('base64url')}`
+  const id = randomId('usr_')
   await store.putRecord('person', { id, account, value: { name, role }, expires: neverExpires })
   return { id, account, name, role }
 }
@@ -108,11 +121,10 @@ export interface LinkedIdentity {
   readonly linked: number
 }
 
-/** The identity of an OpenID Connect provider by which the person has signed in no longer does. Rows of older versions are the hash alone. */
+/** The identity of an OpenID Connect provider by which the person has signed in no longer does. */
 export const unlinkIdentity = async (store: RecordStore, id: string): Promise<boolean> => {
   const unlinked = await store.takeRecord('identity-of', id)
-  const identity = isJsonObject(unlinked?.value) ? unlinked.value['hash'] : unlinked?.value
-  if (typeof identity === 'string') await store.takeRecord('identity', identity)
+  if (isJsonObject(unlinked?.value)) await store.takeRecord('identity', String(unlinked.value['hash']))
   return unlinked !== undefined
 }
 
@@ -202,5 +214,3 @@ const toPerson = (record: StoredRecord | undefined): Person | undefined => {
         ...(typeof newEmail === 'string' && { newEmail }),
       }
 }
-
-const idBytes = 9

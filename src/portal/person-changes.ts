@@ -4,13 +4,13 @@ import type { Clock } from '../services/clock.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { ApiError, notFound } from './api-errors.ts'
 import { oneAtATime } from './concurrent-changes.ts'
-import { changeRole, isLastOwner, peopleLock, removePerson, renamePerson, setEmail, setNewEmail } from './people.ts'
-import type { Person } from './people.ts'
+import { addNewPerson, changeRole, isLastOwner, peopleLock, removePerson, renamePerson, setEmail, setNewEmail } from './people.ts'
+import type { Person, PersonWithoutEmail } from './people.ts'
 import { signOutEverywhere } from './sessions.ts'
 
 // What owners, operators and people themselves change of a person, each change in the log of changes.
 
-export interface PersonServices {
+interface PersonServices {
   readonly store: RecordStore
   /** In the name of who changes something. */
   readonly accounts: RecordedAccounts
@@ -19,23 +19,41 @@ export interface PersonServices {
 
 export const nameTaken = (name: string): ApiError => new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
 
-/** Rejects with ApiError, also where `check` does: what it reads is as it is when the role changes. */
-export const giveRole = async (
-  services: PersonServices,
-  person: Person,
-  role: Role,
-  check: () => Promise<void> = () => Promise.resolve(),
-): Promise<void> => {
+/** What it reads is as it is when people of the account are added, removed or get another role. Rejects with ApiError, and nothing is changed. */
+type PeopleCheck = () => Promise<void>
+
+const noCheck: PeopleCheck = () => Promise.resolve()
+
+/** Rejects with ApiError where the account has a person of this name, and where `check` does. */
+export const addToAccount = async (services: PersonServices, person: PersonWithoutEmail, check = noCheck): Promise<Person> => {
+  const { store, accounts, clock } = services
+  const { account, name, role } = person
+  const added = await oneAtATime(services, peopleLock(account), async () => {
+    await check()
+    return addNewPerson(store, clock, person)
+  })
+  if (added === undefined) throw nameTaken(name)
+  await accounts.recordOf(account, { action: 'person-added', target: added.id, after: { name, role } })
+  return added
+}
+
+/** Rejects with ApiError for the last owner, and where `check` does. */
+export const giveRole = async (services: PersonServices, person: Person, role: Role, check = noCheck): Promise<void> => {
   const { store, accounts } = services
-  const { id: target, account, name } = person
+  const { id: target, account } = person
   if (role === person.role) return
   await oneAtATime(services, peopleLock(account), async () => {
     await check()
-    if (role !== 'owner' && (await isLastOwner(store, person)))
-      throw new ApiError(409, 'last-owner', `${name} is the last owner of the account: make somebody else an owner first`, 'role')
+    if (role !== 'owner') await requireOtherOwner(store, person, 'role')
     if (!(await changeRole(store, person, role))) throw notFound('person')
   })
   await accounts.recordOf(account, { action: 'person-changed', target, before: { role: person.role }, after: { role } })
+}
+
+/** Within peopleLock(), as checks are. Rejects with ApiError for the last owner. */
+export const requireOtherOwner = async (store: RecordStore, person: Person, field?: string): Promise<void> => {
+  if (await isLastOwner(store, person))
+    throw new ApiError(409, 'last-owner', `${person.name} is the last owner of the account: make somebody else an owner first`, field)
 }
 
 /** Rejects with ApiError. */
@@ -68,14 +86,19 @@ export const requestEmail = async ({ store, accounts }: PersonServices, person: 
   await accounts.recordOf(account, { action: 'person-changed', target, before: { newEmail }, after: { newEmail: requested } })
 }
 
-/** Their sessions and tokens end. Rejects with ApiError, also where `check` does. */
-export const removeFromAccount = async (services: PersonServices, person: Person, check: () => Promise<void>): Promise<void> => {
+/** Their sessions and tokens end. Rejects with ApiError where `check` does. */
+export const removeFromAccount = async (
+  services: PersonServices,
+  person: Person,
+  check: PeopleCheck,
+  action: 'person-removed' | 'person-left' = 'person-removed',
+): Promise<void> => {
   const { store, accounts } = services
   const { id: target, account, name, role } = person
   await oneAtATime(services, peopleLock(account), async () => {
     await check()
     if (!(await removePerson(store, person))) throw notFound('person')
   })
-  await accounts.recordOf(account, { action: 'person-removed', target, before: { name, role } })
+  await accounts.recordOf(account, { action, target, before: { name, role } })
   await signOutEverywhere(store, person)
 }

@@ -10,7 +10,7 @@ import { networkOf } from '../util/address-set.ts'
 import { findTokenOwner } from './access-tokens.ts'
 import { ApiError, respondWithErrors } from './api-errors.ts'
 import { AccountStreams } from './account-events.ts'
-import { compressJson } from './compress-json.ts'
+import { compressJson } from './compression.ts'
 import { firstRequestsOfDeveloper } from './first-requests.ts'
 import { servePage } from './page-files.ts'
 import { findPerson } from './people.ts'
@@ -69,8 +69,6 @@ export const routes: readonly AnyRoute[] = [
   ...sessionListRoutes,
 ]
 
-const maxBodySize = '64kb'
-
 interface PortalHostOptions {
   readonly listenHost: string
   readonly trustedProxies: readonly string[]
@@ -102,7 +100,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
       readSigningKey: async () => (await readSigningKey(store, portalSecret, 'session-cookies')).reveal(),
     }),
   )
-  app.use(parseJsonBody(maxBodySize))
+  app.use(parseJsonBody())
   app.use(apiRouter(services).routes())
   app.use(() => {
     throw new ApiError(404, 'not-found', 'the API has no such path; /api/v1/openapi.json lists its paths')
@@ -165,8 +163,7 @@ const countChange = (route: Route, { id, account }: Person, { limits }: PortalSe
   if (route.method === 'get') return
   const isRemoval = route.isRemoval ?? route.method === 'delete'
   const [limit, who] = isRemoval ? [limits.removals, id] : [limits.changes, route.role === 'viewer' ? id : account]
-  limit.check(who)
-  limit.record(who)
+  limit.attempt(who)
 }
 
 const personWithRole = async (role: Role, ctx: Koa.Context, services: PortalServices): Promise<Person> => {
@@ -183,12 +180,8 @@ const personOf = async (ctx: Koa.Context, services: PortalServices): Promise<Per
   return (session && (await findPerson(services.store, session.person))) ?? throwNotSignedIn()
 }
 
-const tokenOwnerOf = async (token: string, callerNetwork: string, { store, limits }: PortalServices): Promise<Person> => {
-  limits.failedTokens.check(callerNetwork)
-  const person = await findTokenOwner(store, token)
-  if (person === undefined) limits.failedTokens.record(callerNetwork)
-  return person ?? throwNotSignedIn()
-}
+const tokenOwnerOf = async (token: string, callerNetwork: string, { store, limits }: PortalServices): Promise<Person> =>
+  (await limits.failedTokens.attemptToFind(callerNetwork, () => findTokenOwner(store, token))) ?? throwNotSignedIn()
 
 const throwNotSignedIn = (): never => {
   throw new ApiError(401, 'not-signed-in', 'sign in, or send a personal access token')

@@ -6,8 +6,14 @@ import { tooManyAttempts } from './api-errors.ts'
 import { toMailbox } from './mailbox.ts'
 
 interface PortalLimit extends Pick<AttemptLimit, 'record'> {
-  /** Throws ApiError, 429, when `who` has made as many attempts as are allowed. */
+  /** Has `who` made as many attempts as are allowed? */
+  isReached(who: string): boolean
+  /** Throws ApiError, 429, when they have. */
   check(who: string): void
+  /** Checks, and counts this attempt. */
+  attempt(who: string): void
+  /** Checks, and counts the attempt where nothing is found. */
+  attemptToFind<T>(who: string, find: () => Promise<T | undefined>): Promise<T | undefined>
 }
 
 /** What the portal limits. */
@@ -61,13 +67,25 @@ const minSignUpMails = 100
 export const openPortalLimits = (clock: Clock): PortalLimits => {
   const open = (label: string, options: AttemptLimitOptions, toKey = (who: string) => who): PortalLimit => {
     const attempts = new AttemptLimit(clock, options)
-    return {
+    const limit: PortalLimit = {
+      isReached: who => attempts.retryAfter(toKey(who)) !== undefined,
       check(who) {
         const retryAfter = attempts.retryAfter(toKey(who))
         if (retryAfter !== undefined) throw tooManyAttempts(label, retryAfter)
       },
       record: who => attempts.record(toKey(who)),
+      attempt(who) {
+        limit.check(who)
+        limit.record(who)
+      },
+      async attemptToFind(who, find) {
+        limit.check(who)
+        const found = await find()
+        if (found === undefined) limit.record(who)
+        return found
+      },
     }
+    return limit
   }
   return {
     failedSignIns: open('failed sign-ins', { max: 10, windowMs: 60_000 }),

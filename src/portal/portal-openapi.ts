@@ -1,11 +1,13 @@
 import type { JsonSchema } from '../config/schema.ts'
 import {
   openApiDocument,
+  accountRefSchema,
   balanceSchema,
   count,
   countOrNull,
   errorSchema,
   flag,
+  latencyProperties,
   listOf,
   number,
   numberOrNull,
@@ -89,10 +91,9 @@ const networkStatus = {
 const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull }
 
 const points = object({ calls: listOf(count), failed: listOf(count), credits: listOf(count) })
-const milliseconds = { ...numberOrNull, description: 'Of successful calls, in ms; null without any.' }
 const series = object({
   ...{ name: text, calls: count, failed: count, credits: count, forwarded: count },
-  ...{ p50Ms: milliseconds, p95Ms: milliseconds, p99Ms: milliseconds, points },
+  ...{ ...latencyProperties, points },
 })
 
 const requestLog = {
@@ -123,12 +124,12 @@ const responseSchemas = {
   Error: errorSchema,
   ListedSession: listedSessionSchema,
   ...changeSchemas,
-  Session: object({ person, account: object({ id: text, name: text }) }),
+  Session: object({ person, account: accountRefSchema }),
   SignInChoice: signInChoice,
   Person: person,
   EmailConfirmation: emailConfirmationSchema,
   Account: object({
-    account: object({ id: text, name: text }),
+    account: accountRefSchema,
     plan: object({ name: text, dailyCredits: countOrNull, forwarding: flag }),
     balance: balanceSchema,
     state: { type: 'string', enum: accountStates, description: 'Calls are refused unless it is active.' },

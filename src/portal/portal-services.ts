@@ -11,6 +11,7 @@ import { ApiError } from './api-errors.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { Brand } from './brand.ts'
 import type { OidcProvider } from './oidc-provider.ts'
+import { authorOf } from './people.ts'
 import type { Person } from './people.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
 import type { PortalLimits } from './portal-limits.ts'
@@ -96,5 +97,5 @@ export const accountOf = async ({ store }: Pick<PortalServices, 'store'>, id: st
 }
 
 /** The accounts of the store, with what this person changes in the log of changes. */
-export const accountsAs = ({ store, clock }: Pick<PortalServices, 'store' | 'clock'>, { id, name }: Person): RecordedAccounts =>
-  new RecordedAccounts(store, clock, { kind: 'person', name: `${name} (${id})` })
+export const accountsAs = ({ store, clock }: Pick<PortalServices, 'store' | 'clock'>, person: Person): RecordedAccounts =>
+  new RecordedAccounts(store, clock, authorOf(person))

@@ -24,8 +24,8 @@ interface SessionData {
   readonly account: string
   /** Milliseconds since 1970. */
   readonly signedIn: number
-  /** What signed in, in words. Absent in sessions of older versions. */
-  readonly browser?: string
+  /** What signed in, in words. */
+  readonly browser: string
 }
 
 export interface SessionOptions {
@@ -97,7 +97,7 @@ interface SessionCall {
 const foundMember = 'foundSession'
 
 /** The session of a request; undefined where nobody is signed in. */
-export const sessionOf = (ctx: Koa.Context): SessionData | undefined => {
+export const sessionOf = (ctx: Koa.Context): Omit<SessionData, 'browser'> | undefined => {
   const { person, account, signedIn } = (ctx['session'] ?? {}) as Partial<SessionData> // set by signIn() alone
   return person === undefined || account === undefined || signedIn === undefined ? undefined : { person, account, signedIn }
 }
@@ -129,7 +129,7 @@ export const signOut = (ctx: Koa.Context): void => {
 
 /** In a cookie of its own: the session begins when the sign-in has succeeded. */
 export const signInSecretOf = (ctx: Koa.Context, secure: boolean): SignInSecret => {
-  const name = secure ? '__Host-tollgate-sign-in' : 'tollgate-sign-in'
+  const name = sessionCookieName('tollgate-sign-in', secure)
   const options = { httpOnly: true, sameSite: 'lax', secure, signed: false } as const
   return {
     get: () => ctx.cookies.get(name, { signed: false }),
@@ -152,7 +152,7 @@ export interface ListedSession {
 export const listSessions = async (store: RecordStore, person: Pick<Person, 'id' | 'account'>): Promise<readonly ListedSession[]> =>
   (await sessionRecords(store, person))
     .map(({ id, value, expires }) => {
-      const { browser = '', signedIn } = value as unknown as SessionData // written by signIn()
+      const { browser, signedIn } = value as unknown as SessionData // written by signIn()
       return { id, browser, signedIn, lastSeen: Math.max(signedIn, expires - idleTimeoutMs - storeMarginMs) }
     })
     .sort((a, b) => b.signedIn - a.signedIn)

@@ -1,3 +1,4 @@
+import { maxNameChars, numberedName } from '../services/accounts/account-fields.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
@@ -87,7 +88,7 @@ const addAccount = async ({ store, clock }: SignUpServices, { plan, approval }: 
   const accounts = new RecordedAccounts(store, clock, { kind: 'person', name: 'sign-up' })
   for (let i = 1; ; i += 1) {
     const id = generateAccountId()
-    const name = i === 1 ? nameFrom(email) : `${nameFrom(email).slice(0, maxNameChars - 5)}-${i}`
+    const name = numberedName(nameFrom(email), i)
     const created = clock.now()
     if (await accounts.addAccount({ id, name, plan, created, ...(approval && { suspended: created, awaitsApproval: created }) })) return id
   }
@@ -96,6 +97,5 @@ const addAccount = async ({ store, clock }: SignUpServices, { plan, approval }: 
 /** The letters that names of accounts may have. */
 const nameFrom = (email: string): string => email.replaceAll(/[^\w.@-]/g, '-').slice(0, maxNameChars)
 
-const maxNameChars = 64
 /** Of a gateway that dies while it makes an account. */
 const lockTtlMs = 60_000

@@ -10,7 +10,8 @@ import type { BalanceStore } from '../store/store.ts'
 import { storeTimeOf } from '../store/store-clock.ts'
 import { backoffDelayMs, isAttemptDue } from '../util/async.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
-import type { Json } from '../util/json.ts'
+import { toJson } from '../util/json.ts'
+import { deliveryLockTtlMs, deliveryRetryDelays } from './alerts/delivery-records.ts'
 import { resolveHost } from './alerts/webhook-addresses.ts'
 import { postSigned } from './alerts/webhook-message.ts'
 import { deriveUsageKey } from './alerts/webhook-signature.ts'
@@ -66,11 +67,6 @@ const minSettlingMs = 60_000
 /** A gateway that could not reach the store for longer reports later than its day is sent. */
 const maxSettlingMs = 6 * hourMs
 
-const retryDelays = { minMs: 30_000, maxMs: hourMs }
-
-/** Longer than any attempt: a gateway that ends while it sends leaves the rest to others. */
-const lockTtlMs = 120_000
-
 const recordId = 'usage-webhook'
 
 const roundIntervalMs = 30_000
@@ -118,12 +114,12 @@ export class UsageWebhook {
   /** True when there may be more to send. */
   async #sendNext(): Promise<boolean> {
     const { clock, store } = this.#options
-    const release = await tryLock(this.#options, recordId, lockTtlMs)
+    const release = await tryLock(this.#options, recordId, deliveryLockTtlMs)
     if (release === undefined) return false
     // A clock that is ahead for a moment would end days that go on: their later calls would never be sent. The id is no account's.
     const storeTime = storeTimeOf(await store.dayBalance(recordId))
     const progress = await this.#readProgress(storeTime)
-    const isDue = isAttemptDue(retryDelays, progress.nextAttempt, clock.now()) && (await this.#isClosed(progress.day, storeTime))
+    const isDue = isAttemptDue(deliveryRetryDelays, progress.nextAttempt, clock.now()) && (await this.#isClosed(progress.day, storeTime))
     const next = isDue ? await this.#attempt(progress, storeTime) : undefined
     if (next !== undefined) await this.#writeProgress(next)
     await release()
@@ -166,7 +162,7 @@ export class UsageWebhook {
     this.#hasFailed = !isDelivered
     if (isDelivered) return next
     const attempts = progress.attempts + 1
-    return { ...progress, attempts, nextAttempt: clock.now() + backoffDelayMs(retryDelays, attempts) }
+    return { ...progress, attempts, nextAttempt: clock.now() + backoffDelayMs(deliveryRetryDelays, attempts) }
   }
 
   async #rowsMessage(progress: Progress): Promise<NextMessage> {
@@ -217,8 +213,6 @@ const newDay = (day: number): Progress => ({
   ...{ day, part: 1, hasSentRows: false, rows: 0, calls: 0, credits: 0 },
   ...{ attempts: 0, nextAttempt: 0 },
 })
-
-const toJson = (progress: Progress): Json => JSON.parse(JSON.stringify(progress)) as Json // plain data
 
 const undelivered = 'webhook of usage did not accept a message, which is sent again until it does'
 const skipped = 'webhook of usage: days that are older than `usage.retention` are not sent'

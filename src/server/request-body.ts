@@ -207,7 +207,7 @@ export const drainRequest = (req: IncomingMessage, onEnd: () => void): void => {
 }
 
 /** Reads the JSON bodies of the admin listener and the dashboard. koa-bodyparser takes 40 ms of CPU to load, which is spent with the first request that may have a body. */
-export const parseJsonBody = (maxSize: string): Koa.Middleware => {
+export const parseJsonBody = (maxSize = '64kb'): Koa.Middleware => {
   const loadParser = openOnce(async () => (await import('koa-bodyparser')).default({ enableTypes: ['json'], jsonLimit: maxSize }))
   return async (ctx, next) => (ctx.method === 'GET' || ctx.method === 'HEAD' ? next() : (await loadParser())(ctx, next))
 }

@@ -9,6 +9,9 @@ export interface JsonObject {
 /** True for `{...}`; false for arrays, numbers and null. The type of the members is the caller's to know. */
 export const isJsonObject = (value: unknown): value is JsonObject => typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** Plain data without what is undefined, to be stored. */
+export const toJson = (data: object): Json => JSON.parse(JSON.stringify(data)) as Json // what JSON.parse() returns
+
 /** Array.isArray() for readonly arrays. */
 export const isJsonArray = (value: unknown): value is readonly Json[] => Array.isArray(value)
 

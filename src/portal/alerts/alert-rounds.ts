@@ -4,7 +4,8 @@ import { dayMs, isoTime } from '../../util/dates.ts'
 import { startRounds } from '../background.ts'
 import type { BackgroundTask } from '../background.ts'
 import { tryLock } from '../concurrent-changes.ts'
-import { alertBuckets, hasReceiver, listAlertSettings, mailReceivers, maxThresholds } from './alert-settings.ts'
+import { listVerifiedOwners } from '../people.ts'
+import { alertBuckets, hasReceiver, listAlertSettings, maxThresholds } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './delivery-attempts.ts'
 import type { DelivererOptions } from './delivery-attempts.ts'
@@ -113,7 +114,7 @@ export class AlertRounds {
   ): Promise<readonly Delivery[]> {
     const { store, clock, sendMail } = this.#options
     if (alerts.length === 0) return []
-    const people = email && sendMail !== undefined ? await mailReceivers(store, account) : []
+    const people = email && sendMail !== undefined ? await listVerifiedOwners(store, account) : []
     const receivers: readonly Receiver[] = [
       ...(webhook === undefined ? [] : [{ channel: 'webhook' as const }]),
       ...people.map(({ id }) => ({ channel: 'email' as const, person: id })),

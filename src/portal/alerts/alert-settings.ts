@@ -1,10 +1,9 @@
-import { hash, randomBytes } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { neverExpires } from '../../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
 import { isJsonObject } from '../../util/json.ts'
 import type { Json } from '../../util/json.ts'
-import { listPeople } from '../people.ts'
-import type { Person } from '../people.ts'
+import { randomId } from '../random-tokens.ts'
 import type { WebhookFormat } from './message-format.ts'
 
 /** When calls of an account fail, or are slow, so often that somebody is told. */
@@ -55,11 +54,9 @@ export const alertBuckets: readonly string[] = Array.from({ length: bucketCount 
 const bucketOf = (account: string): string => `bucket-${Number.parseInt(hash('sha256', account, 'hex').slice(0, 4), 16) % bucketCount}`
 
 export const newWebhook = (url: string, format: WebhookFormat = 'standard'): Webhook => ({
-  ...{ url, salt: randomBytes(saltBytes).toString('base64url') },
+  ...{ url, salt: randomId() },
   ...(format !== 'standard' && { format }),
 })
-
-const saltBytes = 12
 
 /** Those of the account; the defaults, which tell nobody, where none are stored. */
 export const readAlertSettings = async (store: RecordStore, account: string): Promise<AlertSettings> =>
@@ -96,10 +93,6 @@ const toValue = ({ account: _, webhook, ...settings }: AlertSettings): Json => (
   ...(webhook && { webhook: { ...webhook } }),
   ...settings,
 })
-
-/** Whom alerts are mailed to, where the account wants that: owners who have shown that their address is theirs. */
-export const mailReceivers = async (store: RecordStore, account: string): Promise<readonly Person[]> =>
-  (await listPeople(store, account)).filter(({ role, isEmailVerified = false }) => role === 'owner' && isEmailVerified)
 
 export const hasReceiver = ({ webhook, email }: Pick<AlertSettings, 'webhook' | 'email'>): boolean => webhook !== undefined || email
 

@@ -9,7 +9,7 @@ import type { Mail, SendMail } from '../mailer.ts'
 import { findPerson } from '../people.ts'
 import { tryLock } from '../concurrent-changes.ts'
 import type { AlertSettings, Webhook } from './alert-settings.ts'
-import { deliveryChannels, findDelivery, messageId, replaceDelivery } from './delivery-records.ts'
+import { deliveryChannels, deliveryLockTtlMs, deliveryRetryDelays, findDelivery, messageId, replaceDelivery } from './delivery-records.ts'
 import type { Delivery, DeliveryChannel } from './delivery-records.ts'
 import { describeAlert, formatMessage, summarizeAlert } from './message-format.ts'
 import { webhookAddressRule } from './webhook-addresses.ts'
@@ -28,14 +28,10 @@ export interface DelivererOptions extends WebhookSender {
   readonly allowedSubnets: readonly string[]
 }
 
-/** A gateway that ends while it sends leaves the delivery to others after this time. Longer than any attempt. */
-const lockTtlMs = 120_000
 const mailTimeoutMs = 60_000
 /** A gateway that stops gives the mail server so long to accept mail: its leases and the use of credits are stored after that. */
 const mailStopTimeoutMs = 2_000
 
-/** From one attempt to the next. */
-const retryDelays = { minMs: 30_000, maxMs: hourMs }
 const maxDeliveryAgeMs = 24 * hourMs
 
 /** Sends what is due: one gateway at a time, and again after failures, for a day. */
@@ -61,7 +57,7 @@ export class Deliverer {
   /** Attempts a delivery that is pending and due, unless another gateway does. Rejects where the store fails. */
   async attempt(id: string, settings: AlertSettings): Promise<void> {
     const { store, clock } = this.#options
-    const release = await tryLock(this.#options, `delivery ${id}`, lockTtlMs)
+    const release = await tryLock(this.#options, `delivery ${id}`, deliveryLockTtlMs)
     if (release === undefined) return
     const delivery = await findDelivery(store, id)
     if (delivery !== undefined && isDue(delivery, clock.now())) {
@@ -118,7 +114,7 @@ export class Deliverer {
     const { clock, log } = this.#options
     const now = clock.now()
     const attempts = delivery.attempts + 1
-    const nextAttempt = now + backoffDelayMs(retryDelays, attempts)
+    const nextAttempt = now + backoffDelayMs(deliveryRetryDelays, attempts)
     const hasFailed = !isDelivered && nextAttempt > delivery.created + maxDeliveryAgeMs
     const state = isDelivered ? 'delivered' : hasFailed ? 'failed' : 'pending'
     const result = state === 'pending' ? 'retried' : state
@@ -138,7 +134,7 @@ export const mailOutcome = (isDelivered: boolean): DeliveryOutcome => ({
 const undelivered = 'alert could not be delivered within a day: its receiver is not told'
 
 export const isDue = ({ state, nextAttempt }: Delivery, now: number): boolean =>
-  state === 'pending' && isAttemptDue(retryDelays, nextAttempt, now)
+  state === 'pending' && isAttemptDue(deliveryRetryDelays, nextAttempt, now)
 
 /** The mail of an alert. Its Message-ID is the same for each attempt. */
 const alertMail = (delivery: Delivery, to: string, { portalUrl, brand }: Pick<DelivererOptions, 'portalUrl' | 'brand'>): Mail => ({

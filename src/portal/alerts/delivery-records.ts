@@ -1,6 +1,13 @@
 import { hash } from 'node:crypto'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
-import type { Json } from '../../util/json.ts'
+import { hourMs } from '../../util/dates.ts'
+import { toJson } from '../../util/json.ts'
+
+/** From one attempt to the next, of an alert or of the usage of a day. */
+export const deliveryRetryDelays = { minMs: 30_000, maxMs: hourMs }
+
+/** A gateway that ends while it sends leaves the delivery to others after this time. Longer than any attempt. */
+export const deliveryLockTtlMs = 120_000
 
 export const deliveryChannels = ['webhook', 'email'] as const
 
@@ -97,7 +104,7 @@ export const listDeliveries = async (store: Pick<RecordStore, 'records'>, accoun
 const toRecord = ({ id, account, expires, ...value }: Delivery): StoredRecord => ({
   id,
   account,
-  value: JSON.parse(JSON.stringify(value)) as Json, // plain data
+  value: toJson(value),
   expires,
 })
 

@@ -4,10 +4,10 @@ import type { RecordedAccounts } from '../../services/accounts/recorded-accounts
 import type { RecordStore } from '../../store/record-store.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
-import { findPerson } from '../people.ts'
+import { findPerson, listVerifiedOwners } from '../people.ts'
 import { readSigningKey } from '../signing-key.ts'
 import { count, flag, listOf, number, object, text, textOrNull, time, timeOrNull } from '../openapi.ts'
-import { mailReceivers, maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
+import { maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { alertTypes, deliveryChannels, incidentTypes, listDeliveries } from './delivery-records.ts'
 import type { AlertMessage, Delivery } from './delivery-records.ts'
@@ -95,7 +95,7 @@ export const alertsJson = async (store: RecordStore, account: string) => {
     ...settings,
     webhook: webhook === undefined ? null : { url: webhook.url, format: webhook.format ?? 'standard' },
     incidents: await lastingIncidents(store, found),
-    mailReceivers: (await mailReceivers(store, account)).map(({ name }) => name),
+    mailReceivers: (await listVerifiedOwners(store, account)).map(({ name }) => name),
     deliveries: await Promise.all(deliveries.map(delivery => deliveryJson(store, delivery))),
   }
 }

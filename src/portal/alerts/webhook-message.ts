@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto'
 import type { Secret } from '../../plugin/secret.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { isoTime } from '../../util/dates.ts'
 import type { BrandOptions } from '../brand.ts'
+import { randomId } from '../random-tokens.ts'
 import { readSigningKey } from '../signing-key.ts'
 import type { Webhook } from './alert-settings.ts'
 import { formatMessage } from './message-format.ts'
@@ -74,8 +74,6 @@ export const newTestMessage = (
   { id, name }: Pick<AccountRow, 'id' | 'name'>,
   webhook: Pick<Webhook, 'format'>,
 ): WebhookMessage => ({
-  id: `msg_${randomBytes(messageIdBytes).toString('base64url')}`,
+  id: randomId('msg_'),
   body: formatMessage(webhook, { type: 'test', timestamp: isoTime(clock.now()), data: { account: { id, name } } }, brand),
 })
-
-const messageIdBytes = 18

@@ -9,11 +9,10 @@ import type { AccountChange, AccountRow } from '../../store/store.ts'
 import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError, invalidField } from '../api-errors.ts'
-import { mailReceivers } from '../alerts/alert-settings.ts'
 import { nameOf } from '../brand.ts'
 import { createSignInLink, signInLinkTtlMs } from '../one-time-links.ts'
 import { balanceSchema, count, countOrNull, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
-import { firstPersonName, getOrAddPerson } from '../people.ts'
+import { firstPersonName, getOrAddPerson, listVerifiedOwners } from '../people.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
 
@@ -120,7 +119,7 @@ const resume = async (services: OperationServices, known: AccountRow, change: Ac
 const mailApproval = async ({ store, sendMail, dashboardUrl, config }: OperationServices, { id, name }: AccountRow): Promise<void> => {
   const url = dashboardUrl()
   if (sendMail === undefined || url === undefined) return
-  for (const { email = '' } of await mailReceivers(store, id)) {
+  for (const { email } of await listVerifiedOwners(store, id)) {
     await sendMail({
       to: email,
       subject: `Your ${nameOf(config.portal.brand)} account is approved`,

@@ -2,7 +2,7 @@ import { changeActions, changeAuthors, monthOf } from '../../services/accounts/c
 import type { Change } from '../../services/accounts/change-history.ts'
 import { isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
-import { count, listOf, object, partialObject, schemaRef, text, time } from '../openapi.ts'
+import { accountRefSchema, count, listOf, object, partialObject, schemaRef, text, time } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
 
 /** What the operation returns, by the name in the OpenAPI document. */
@@ -12,7 +12,7 @@ export const changeSchemas = {
       time,
       by: object({ kind: { type: 'string', enum: changeAuthors }, name: text }),
       action: { type: 'string', enum: changeActions },
-      account: { ...object({ id: text, name: text }), description: 'Absent where the change is of no account.' },
+      account: { ...accountRefSchema, description: 'Absent where the change is of no account.' },
       target: { type: 'string', description: 'Id of the key, the person or the token; NETWORK/NODE.' },
       after: { type: 'object', description: 'The members that were set; null was removed.' },
       before: { type: 'object', description: 'Their values before, where they are known.' },

@@ -6,7 +6,7 @@ import { dayMs, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, invalidField } from '../api-errors.ts'
 import { checkResumable, keyJson, keyProperties, keySettings, noRateKeyword, toKeyChange, toRateChange } from '../key-settings.ts'
 import type { KeySettings } from '../key-settings.ts'
-import { listOf, object, schemaRef, text, timeOrNull } from '../openapi.ts'
+import { accountRefSchema, listOf, object, schemaRef, text, timeOrNull } from '../openapi.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices, TextBlock } from './operation.ts'
@@ -61,7 +61,7 @@ type OperatorKeyJson = ReturnType<typeof operatorKeyJson>
 
 const operatorKey = {
   ...keyProperties,
-  account: object({ id: text, name: text }),
+  account: accountRefSchema,
 }
 const newKey = { ...operatorKey, key: { type: 'string', description: 'The API key. It is not shown again.' } }
 

@@ -4,7 +4,7 @@ import type { AccountRow } from '../../store/store.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
 import { createSignInLink } from '../one-time-links.ts'
-import { object, schemaRef, text } from '../openapi.ts'
+import { accountRefSchema, object, schemaRef, text } from '../openapi.ts'
 import { firstPersonName, getOrAddPerson, listPeople } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountId, describeLink, findAccount } from './account-operations.ts'
@@ -15,7 +15,7 @@ import { bindEmail, confirmationSchema, describeConfirmation } from './people-op
 /** What the operations return, by the name in the OpenAPI document. */
 export const linkSchemas = {
   SignInLink: object({
-    account: object({ id: text, name: text }),
+    account: accountRefSchema,
     person: text,
     link: { type: 'string', description: 'Works once, for a day.' },
     confirmation: confirmationSchema,

@@ -3,10 +3,10 @@ import type { AccountRow } from '../../store/store.ts'
 import { ApiError } from '../api-errors.ts'
 import { listInvitations } from '../invitations.ts'
 import { mailConfirmation } from '../one-time-links.ts'
-import { listOf, object, schemaRef, text } from '../openapi.ts'
-import { findPerson, isLastOwner, listPeople } from '../people.ts'
+import { accountRefSchema, listOf, object, schemaRef } from '../openapi.ts'
+import { findPerson, listPeople } from '../people.ts'
 import type { Person } from '../people.ts'
-import { giveEmail, giveRole, removeFromAccount, rename } from '../person-changes.ts'
+import { giveEmail, giveRole, removeFromAccount, rename, requireOtherOwner } from '../person-changes.ts'
 import { invitationJson, personJson, personProperties } from '../person-json.ts'
 import type { PersonJson } from '../person-json.ts'
 import { findAccount, onlyId } from './account-operations.ts'
@@ -26,7 +26,7 @@ interface OperatorPersonJson extends PersonJson {
   readonly account: { readonly id: string; readonly name: string }
 }
 
-const operatorPerson = { ...personProperties, account: object({ id: text, name: text }) }
+const operatorPerson = { ...personProperties, account: accountRefSchema }
 
 /** What the operations return, by the name in the OpenAPI document. */
 export const peopleSchemas = {
@@ -87,7 +87,7 @@ export const peopleOperations = [
     async run(input, { store, ...services }) {
       const account = await findAccount({ ...services, store }, input.id)
       const people = [
-        ...[...(await listPeople(store, account.id))].sort((a, b) => (a.name < b.name ? -1 : 1)).map(personJson),
+        ...(await listPeople(store, account.id)).map(personJson),
         ...(await listInvitations(store, account.id)).map(invitationJson),
       ]
       // Their ids are random.
@@ -144,10 +144,7 @@ export const peopleOperations = [
     output: schemaRef('Person'),
     async run({ id: personId }, services) {
       const { person, account } = await findPersonById(services, personId)
-      await removeFromAccount(services, person, async () => {
-        if (await isLastOwner(services.store, person))
-          throw new ApiError(409, 'last-owner', `${person.name} is the last owner of the account ${account.name}: add another owner first`)
-      })
+      await removeFromAccount(services, person, () => requireOtherOwner(services.store, person))
       return withAccount(personJson(person), account)
     },
     command: {

@@ -5,16 +5,14 @@ import { hourRetentionDays } from '../../store/usage-store.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { formatAlternatives } from '../../util/did-you-mean.ts'
 import { invalidField } from '../api-errors.ts'
-import { balanceProperties, count, listOf, numberOrNull, object, partialObject, schemaRef, text, time } from '../openapi.ts'
+import { balanceProperties, count, latencyProperties, listOf, object, partialObject, schemaRef, text, time } from '../openapi.ts'
 import type { CallCounts } from '../queries/page-queries.ts'
 import { dimensions } from '../queries/usage-dimensions.ts'
 import type { Dimension } from '../queries/usage-dimensions.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 
-const milliseconds = { ...numberOrNull, description: 'Of successful calls, in ms; null without any.' }
-const latencies = { p50Ms: milliseconds, p95Ms: milliseconds, p99Ms: milliseconds }
-const sums = { calls: count, failed: count, forwarded: count, credits: count, ...latencies }
+const sums = { calls: count, failed: count, forwarded: count, credits: count, ...latencyProperties }
 const sumNames = Object.keys(sums) as (keyof typeof sums)[] // of a literal
 const date = { type: 'string', format: 'date' }
 

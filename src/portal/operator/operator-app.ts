@@ -10,7 +10,7 @@ import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
 import type { Store } from '../../store/store.ts'
 import { ApiError, notFound, respondWithErrors } from '../api-errors.ts'
 import { openMailer } from '../mailer.ts'
-import { compressJson } from '../compress-json.ts'
+import { compressJson } from '../compression.ts'
 import { firstRequestsOfOperator } from '../first-requests.ts'
 import { servePage } from '../page-files.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
@@ -62,8 +62,6 @@ export interface OperatorApp {
   close(): Promise<void>
 }
 
-const maxBodySize = '64kb'
-
 /** The operator's page, API and sessions, for the admin listener, which has checked the host. */
 export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken): OperatorApp => {
   const { openStore, storeAddress, clock, log, url = '', isTls = false, plans } = options
@@ -106,7 +104,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
       readSigningKey: () => token.deriveKey('session-cookies'),
     }),
   )
-  app.use(parseJsonBody(maxBodySize))
+  app.use(parseJsonBody())
   app.use(operatorLogin(token, { clock, log }))
   app.use(apiRouter(token, options, openServices).routes() as unknown as Koa.Middleware) // its context is Koa's, with the members of the router
   app.use(() => {

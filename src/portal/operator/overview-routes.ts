@@ -7,7 +7,20 @@ import { hourMs, isoTime } from '../../util/dates.ts'
 import { deliveryChannels } from '../alerts/delivery-records.ts'
 import type { Delivery } from '../alerts/delivery-records.ts'
 import { alertJson, alertShape } from '../alerts/manage-alerts.ts'
-import { count, countOrNull, flag, listOf, number, numberOrNull, object, schemaRef, text, textOrNull, time } from '../openapi.ts'
+import {
+  accountRefSchema,
+  count,
+  countOrNull,
+  flag,
+  listOf,
+  number,
+  numberOrNull,
+  object,
+  schemaRef,
+  text,
+  textOrNull,
+  time,
+} from '../openapi.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import { gatewayHealth, gatewayProblems } from './gateway-health.ts'
 import type { GatewayHealth, GatewayProblem } from './gateway-health.ts'
@@ -61,7 +74,6 @@ export interface AccountOverviewJson {
   })[]
 }
 
-const accountRef = { id: text, name: text }
 const latency = { p50Ms: numberOrNull, p95Ms: numberOrNull, p99Ms: numberOrNull }
 const calls = {
   calls: { ...number, description: 'In the interval.' },
@@ -130,16 +142,19 @@ export const overviewSchemas = {
   AccountOverview: object({
     accountCount: count,
     nearLimitCount: { ...count, description: 'Accounts that have used 75 % of the credits of today and more.' },
-    nearLimit: { ...listOf(object({ ...accountRef, plan: text, used: count, limit: count })), description: 'The greatest share first.' },
+    nearLimit: {
+      ...listOf(object({ id: text, name: text, plan: text, used: count, limit: count })),
+      description: 'The greatest share first.',
+    },
     hour: { ...time, description: 'The last whole hour.' },
     movers: {
-      ...listOf(object({ ...accountRef, before: count, calls: count })),
+      ...listOf(object({ id: text, name: text, before: count, calls: count })),
       description: 'Accounts whose calls of that hour differ most from those of the hour before.',
     },
     alerts: {
       ...listOf(
         object({
-          account: object(accountRef),
+          account: accountRefSchema,
           created: time,
           ...alertShape,
           channel: { type: 'string', enum: deliveryChannels },

@@ -1,15 +1,15 @@
 import { deleteAccount, mayOwnersResume, undoDeletionChange } from '../../services/accounts/account-deletion.ts'
 import { isoTimeOrNull } from '../../util/dates.ts'
 import type { AccountRow } from '../../store/store.ts'
-import { mailReceivers } from '../alerts/alert-settings.ts'
 import { ApiError } from '../api-errors.ts'
 import { nameOf } from '../brand.ts'
 import { changeFilters, changedDays, checkDays, daysOf } from '../operations/change-operations.ts'
 import { object, schemaRef, timeOrNull } from '../openapi.ts'
 import type { ChangePage } from '../queries/page-queries.ts'
+import { listVerifiedOwners } from '../people.ts'
 import type { Person } from '../people.ts'
+import { sendInBackground } from '../mailer.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
-import type { PortalLimits } from '../portal-limits.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
 
@@ -93,25 +93,16 @@ const gone = (): ApiError => new ApiError(401, 'not-signed-in', 'the account no 
 const tellOwners = async (services: PortalServices, { name: author }: Person, { id, name, deleteAt }: AccountRow): Promise<void> => {
   const { store, sendMail, url, log, limits, brand } = services
   if (sendMail === undefined) return
-  for (const { email = '' } of await mailReceivers(store, id)) {
-    if (!mayMail(limits, id)) return
+  for (const { email } of await listVerifiedOwners(store, id)) {
+    if (limits.peopleMails.isReached(id)) return
     limits.peopleMails.record(id)
-    // Not awaited: a mail server may take seconds.
-    void sendMail({
+    const mail = {
       to: email,
       subject: `${nameOf(brand)}: the account ${name} was deleted`,
       text:
         `${author} has deleted the account ${name}. Its calls are refused; its keys and people are removed at ${isoTimeOrNull(deleteAt)}.\n\n` +
         `Until then, owners of the account undo that here: ${url}/profile\n`,
-    }).catch((error: unknown) => log.error({ err: error }, 'mail about the deletion of an account could not be sent'))
-  }
-}
-
-const mayMail = ({ peopleMails }: PortalLimits, account: string): boolean => {
-  try {
-    peopleMails.check(account)
-    return true
-  } catch {
-    return false
+    }
+    sendInBackground(log, sendMail(mail), 'mail about the deletion of an account could not be sent')
   }
 }

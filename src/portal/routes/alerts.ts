@@ -1,4 +1,4 @@
-import { mailReceivers, readAlertSettings } from '../alerts/alert-settings.ts'
+import { readAlertSettings } from '../alerts/alert-settings.ts'
 import { mailOutcome } from '../alerts/delivery-attempts.ts'
 import { deliveryChannels } from '../alerts/delivery-records.ts'
 import { alertProperties, alertsJson, changeAlerts, checkWebhookUrl, maxWebhookUrlChars, webhookFormat } from '../alerts/manage-alerts.ts'
@@ -8,6 +8,7 @@ import { newTestMessage } from '../alerts/webhook-message.ts'
 import type { DeliveryOutcome } from '../alerts/webhook-request.ts'
 import { ApiError } from '../api-errors.ts'
 import { schemaRef } from '../openapi.ts'
+import { listVerifiedOwners } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -22,8 +23,7 @@ const testWebhook = async (services: PortalServices, account: string): Promise<D
   const { store, limits, alerts, clock, brand } = services
   const { webhook } = await readAlertSettings(store, account)
   if (webhook === undefined) throw new ApiError(409, 'no-webhook', 'the account has no webhook: set one first')
-  limits.webhookTests.check(account)
-  limits.webhookTests.record(account)
+  limits.webhookTests.attempt(account)
   const message = newTestMessage({ clock, brand }, await accountOf(services, account), webhook)
   return (await alerts.whenOpen()).post(account, webhook, message)
 }
@@ -33,14 +33,13 @@ const testMail = async (services: PortalServices, account: string): Promise<Deli
   const { store, limits, sendMail, brand, url } = services
   if (sendMail === undefined) throw new ApiError(404, 'no-mail', 'this gateway sends no mail')
   const { email: isWanted } = await readAlertSettings(store, account)
-  const receivers = isWanted ? await mailReceivers(store, account) : []
+  const receivers = isWanted ? await listVerifiedOwners(store, account) : []
   if (receivers.length === 0)
     throw new ApiError(409, 'no-receivers', 'no alert goes out by e-mail: turn that on, and confirm the address of an owner')
-  limits.webhookTests.check(account)
-  limits.webhookTests.record(account)
+  limits.webhookTests.attempt(account)
   const subject = describeTest((await accountOf(services, account)).name, brand)
   const text = `Alerts of this account are sent to this address.\n\nOwners of the account change that here: ${url}/alerts\n`
-  const sent = await Promise.all(receivers.map(({ email }) => email !== undefined && sendMail({ to: email, subject, text })))
+  const sent = await Promise.all(receivers.map(({ email }) => sendMail({ to: email, subject, text })))
   return mailOutcome(sent.every(Boolean))
 }
 

@@ -1,4 +1,5 @@
 import { ApiError } from '../api-errors.ts'
+import { sendInBackground } from '../mailer.ts'
 import { confirmEmail, findConfirmation, mailEmailChanged } from '../one-time-links.ts'
 import type { EmailConfirmation } from '../one-time-links.ts'
 import { object, schemaRef, text, textOrNull } from '../openapi.ts'
@@ -39,7 +40,7 @@ export const emailConfirmationRoutes = [
     body,
     response: schemaRef('EmailConfirmation'),
     async handle({ body: { token }, callerNetwork }, services): Promise<EmailConfirmationJson> {
-      const { person, email, asker } = await countingFailures(services, callerNetwork, () => findConfirmation(services.store, token))
+      const { person, email, asker } = await useToken(services, callerNetwork, () => findConfirmation(services.store, token))
       const { name: account } = await accountOf(services, person.account)
       const previous = person.email === email ? null : (person.email ?? null)
       return { email, asker, account, person: person.name, role: person.role, previous }
@@ -55,7 +56,7 @@ export const emailConfirmationRoutes = [
     body,
     response: { type: 'object', properties: { email: { type: 'string' } } },
     async handle({ body: { token }, callerNetwork }, services) {
-      const { isTaken, ...confirmed } = await countingFailures(services, callerNetwork, () => confirmEmail(services.store, token))
+      const { isTaken, ...confirmed } = await useToken(services, callerNetwork, () => confirmEmail(services.store, token))
       const { person, email } = confirmed
       if (isTaken) throw new ApiError(409, 'has-account', `${email} signs in to another account here: leave that account first`)
       if (person.email !== email) await reportChange(services, confirmed)
@@ -65,17 +66,9 @@ export const emailConfirmationRoutes = [
 ]
 
 /** Rejects with ApiError where the token is none. */
-const countingFailures = async <T>(
-  { limits: { failedSignIns } }: PortalServices,
-  network: string,
-  use: () => Promise<T | undefined>,
-): Promise<T> => {
-  failedSignIns.check(network)
-  const found = await use()
-  if (found !== undefined) return found
-  failedSignIns.record(network)
-  throw new ApiError(404, 'link-invalid', 'the link is used up or has expired, or the address was changed')
-}
+const useToken = async <T>({ limits }: PortalServices, network: string, use: () => Promise<T | undefined>): Promise<T> =>
+  (await limits.failedSignIns.attemptToFind(network, use)) ??
+  Promise.reject(new ApiError(404, 'link-invalid', 'the link is used up or has expired, or the address was changed'))
 
 const reportChange = async (services: PortalServices, confirmed: EmailConfirmation): Promise<void> => {
   const { person, email } = confirmed
@@ -83,8 +76,5 @@ const reportChange = async (services: PortalServices, confirmed: EmailConfirmati
   await accountsAs(services, person).recordOf(person.account, { action: 'person-changed', target: person.id, ...change })
   if (person.isEmailVerified !== true) return
   const { name } = await accountOf(services, person.account)
-  // Not awaited: a mail server may take seconds.
-  void mailEmailChanged(services, name, confirmed).catch((error: unknown) =>
-    services.log.error({ err: error }, 'mail to the former address of a person could not be sent'),
-  )
+  sendInBackground(services.log, mailEmailChanged(services, name, confirmed), 'mail to the former address of a person could not be sent')
 }

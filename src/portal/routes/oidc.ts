@@ -43,8 +43,7 @@ export const oidcRoutes = [
     async handle({ callerNetwork, signInSecret }, services) {
       const { limits, store, clock } = services
       const provider = providerOf(services)
-      limits.providerSignIns.check(callerNetwork)
-      limits.providerSignIns.record(callerNetwork)
+      limits.providerSignIns.attempt(callerNetwork)
       const secret = generateToken()
       const url = await provider.authorizationUrl(secret)
       await store.putRecord('oidc-sign-in', { id: hashToken(secret), account: '', value: true, expires: clock.now() + signInTimeoutMs })

@@ -3,17 +3,17 @@ import { ApiError, notFound } from '../api-errors.ts'
 import { oneAtATime } from '../concurrent-changes.ts'
 import { addInvitation, isInvitationId, listInvitations, removeInvitation, renewInvitation } from '../invitations.ts'
 import type { Invitation } from '../invitations.ts'
+import { sendInBackground } from '../mailer.ts'
 import { createSignInToken, mailConfirmation, mailInvitation, mailSignInLink, signInUrl } from '../one-time-links.ts'
 import { listOf, schemaRef, textOrNull } from '../openapi.ts'
-import { addNewPerson, findPerson, isLastOwner, listPeople, peopleLock, removePerson } from '../people.ts'
+import { findPerson, isLastOwner, listPeople, peopleLock } from '../people.ts'
 import type { Person } from '../people.ts'
-import { giveRole, nameTaken, removeFromAccount, rename, requestEmail } from '../person-changes.ts'
+import { addToAccount, giveRole, nameTaken, removeFromAccount, rename, requestEmail } from '../person-changes.ts'
 import { invitationJson, personJson } from '../person-json.ts'
 import type { PersonJson } from '../person-json.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute, requireRole } from '../route.ts'
-import { signOutEverywhere } from '../sessions.ts'
 
 const personSchema = schemaRef('Person')
 
@@ -98,12 +98,8 @@ export const peopleRoutes = [
         return { person: invitationJson(await invite(services, owner, { name, role, email: email.toLowerCase() })), link: null }
       const { store, clock, url } = services
       const { account } = owner
-      const added = await oneAtATime(services, peopleLock(account), async () => {
-        await checkNewColleague(store, account, { name })
-        return addNewPerson(store, clock, { account, name, role })
-      })
-      if (added === undefined) throw nameTaken(name)
-      await accountsAs(services, owner).recordOf(account, { action: 'person-added', target: added.id, after: { name, role } })
+      const author = servicesAs(services, owner)
+      const added = await addToAccount(author, { account, name, role }, () => checkNewColleague(store, account, { name }))
       return { person: personJson(added), link: signInUrl(url, await createSignInToken(store, clock, added)) }
     },
   }),
@@ -144,7 +140,7 @@ export const peopleRoutes = [
     response: personSchema,
     async handle({ person: asker, params: { id }, body: { name, role, email } }, services): Promise<PersonJson> {
       const person = await findSelfOrColleague(services, asker, id)
-      const author = { ...services, accounts: accountsAs(services, asker) }
+      const author = servicesAs(services, asker)
       if (role !== undefined && role !== person.role) requireRole(asker, 'owner')
       if (email !== undefined) await checkNewEmail(services, { asker, person, email: email.toLowerCase() })
       if (name !== undefined) await rename(author, person, name)
@@ -277,20 +273,20 @@ const withdraw = async (services: PortalServices, owner: Person, invitation: Inv
 }
 
 /** What an owner does to others at once with somebody who takes their role away does not happen. */
-const requireStillOwner = async ({ store }: PortalServices, { id }: Person): Promise<void> => {
-  const now = await findPerson(store, id)
-  if (now === undefined) throw removedError()
-  requireRole(now, 'owner')
-}
+const requireStillOwner = async (services: PortalServices, owner: Person): Promise<void> =>
+  requireRole(await findStill(services, owner), 'owner')
+
+/** Who asks, as they are now. Rejects with ApiError where they were removed meanwhile. */
+const findStill = async ({ store }: PortalServices, { id }: Person): Promise<Person> =>
+  (await findPerson(store, id)) ?? Promise.reject(new ApiError(401, 'not-signed-in', 'you have just been removed from the account'))
+
+const servicesAs = (services: PortalServices, person: Person) => ({ ...services, accounts: accountsAs(services, person) })
 
 const remove = async (services: PortalServices, owner: Person, id: string): Promise<void> => {
   const removed = await findColleague(services, owner, id)
-  const author = { ...services, accounts: accountsAs(services, owner) }
   // Two owners who remove each other at once: one of them stays.
-  await removeFromAccount(author, removed, () => requireStillOwner(services, owner))
+  await removeFromAccount(servicesAs(services, owner), removed, () => requireStillOwner(services, owner))
 }
-
-const removedError = (): ApiError => new ApiError(401, 'not-signed-in', 'you have just been removed from the account')
 
 interface EmailRequest {
   readonly asker: Person
@@ -318,7 +314,7 @@ const checkNewEmail = async (services: PortalServices, { asker, person, email }:
 /** Mails a link that confirms the address. */
 const changeEmail = async (services: PortalServices, request: EmailRequest): Promise<void> => {
   const { asker, person, email } = request
-  await requestEmail({ ...services, accounts: accountsAs(services, asker) }, person, email)
+  await requestEmail(servicesAs(services, asker), person, email)
   if (email !== person.email) await startConfirmation(services, request)
 }
 
@@ -327,16 +323,13 @@ const startConfirmation = async (services: PortalServices, { asker, person, emai
   startMail(services, person.account, email, () => mailConfirmation(services, name, { person, email, asker: asker.name }))
 }
 
-const leave = async (services: PortalServices, person: Person): Promise<void> => {
-  const { store } = services
-  const { id, account, name, role } = person
-  await oneAtATime(services, peopleLock(account), async () => {
-    if (await isLastOwner(store, person))
+const leave = (services: PortalServices, person: Person): Promise<void> => {
+  const check = async (): Promise<void> => {
+    await findStill(services, person)
+    if (await isLastOwner(services.store, person))
       throw new ApiError(409, 'last-owner', 'you are the last owner of the account: add another owner before you leave it')
-    if (!(await removePerson(store, person))) throw removedError()
-  })
-  await accountsAs(services, person).recordOf(account, { action: 'person-left', target: id, before: { name, role } })
-  await signOutEverywhere(store, person)
+  }
+  return removeFromAccount(servicesAs(services, person), person, check, 'person-left')
 }
 
 /** Throws ApiError where the account, or anybody for this address, has asked for as many mails as are allowed. */
@@ -346,9 +339,8 @@ const checkMail = ({ limits, sendMail }: PortalServices, account: string, email:
   limits.links.check(email)
 }
 
-/** Not awaited: a mail server may take seconds. */
 const startMail = ({ limits, log }: PortalServices, account: string, email: string, send: () => Promise<unknown>): void => {
   limits.peopleMails.record(account)
   limits.links.record(email)
-  void send().catch((error: unknown) => log.error({ err: error }, 'mail to a person could not be sent'))
+  sendInBackground(log, send(), 'mail to a person could not be sent')
 }

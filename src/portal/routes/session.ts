@@ -3,6 +3,7 @@ import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { nameOf } from '../brand.ts'
 import { findInvitationsTo, removeInvitation } from '../invitations.ts'
+import { sendInBackground } from '../mailer.ts'
 import {
   createAddressToken,
   findAddressToken,
@@ -178,9 +179,7 @@ export const sessionRoutes = [
       limits.links.record(email)
       // The rest is done after the response, whose time would say whether the address has an account: a person is a second read of the store.
       await store.findRecord('email', email)
-      setImmediate(
-        () => void mailLink(services, email).catch((error: unknown) => log.error({ err: error }, 'sign-in link could not be sent')),
-      )
+      setImmediate(() => sendInBackground(log, mailLink(services, email), 'sign-in link could not be sent'))
       return { email }
     },
   }),
@@ -205,10 +204,8 @@ export const sessionRoutes = [
     status: 201,
     response: signInSchema,
     async handle({ body, session, callerNetwork }, services): Promise<SignInJson> {
-      const { failedSignIns } = services.limits
-      failedSignIns.check(callerNetwork)
-      const opened = await openLink(services, { ...body, session, callerNetwork })
-      if (opened === undefined) failedSignIns.record(callerNetwork)
+      const open = () => openLink(services, { ...body, session, callerNetwork })
+      const opened = await services.limits.failedSignIns.attemptToFind(callerNetwork, open)
       if (opened === undefined) throw new ApiError(401, 'link-invalid', 'the sign-in link is used up or has expired; ask for another one')
       return 'id' in opened ? startSession(services, session, opened) : { token: body.token, ...opened }
     },
@@ -226,9 +223,7 @@ export const sessionRoutes = [
     },
     async handle({ body: { token, invitation: id }, callerNetwork }, services) {
       const { store, clock, limits } = services
-      limits.failedSignIns.check(callerNetwork)
-      const address = await findAddressToken(store, token)
-      if (address === undefined) limits.failedSignIns.record(callerNetwork)
+      const address = await limits.failedSignIns.attemptToFind(callerNetwork, () => findAddressToken(store, token))
       const invitation = address && (await findInvitationsTo(store, address.email)).find(each => each.id === id)
       if (invitation === undefined || !(await removeInvitation(store, invitation))) throw notFound('invitation')
       const { account, name, role, email } = invitation

@@ -1,12 +1,18 @@
 import { printablePattern } from '../../util/printable-text.ts'
 
+/** Of accounts, people, keys and tokens. */
+export const maxNameChars = 64
+
+/** The name, with a number where others have got it before. */
+export const numberedName = (name: string, number: number): string => (number === 1 ? name : `${name.slice(0, maxNameChars - 5)}-${number}`)
+
 /** What operators say of accounts and their people, in operations and in files, as the schemas of both have it. */
 export const accountName = {
   type: 'string',
   // A name needs no quotes in a shell, and cannot be mistaken for an id.
-  pattern: '^(?!acc_)[\\w.@-]{1,64}$',
-  label: '1 to 64 letters, digits or . _ - @, not starting with acc_',
-  description: 'The name of the account, which no other has: 1 to 64 letters, digits or . _ - @ characters.',
+  pattern: `^(?!acc_)[\\w.@-]{1,${maxNameChars}}$`,
+  label: `1 to ${maxNameChars} letters, digits or . _ - @, not starting with acc_`,
+  description: `The name of the account, which no other has: 1 to ${maxNameChars} letters, digits or . _ - @ characters.`,
 } as const
 
 export const accountPlan = { type: 'string', description: 'The plan of the account: one of `plans` in gateway.yaml.' } as const
@@ -34,8 +40,8 @@ export type Role = (typeof roles)[number]
 
 export const personName = {
   type: 'string',
-  pattern: '^[\\w.@+-]{1,64}$',
-  label: '1 to 64 letters, digits or . _ - + @',
+  pattern: `^[\\w.@+-]{1,${maxNameChars}}$`,
+  label: `1 to ${maxNameChars} letters, digits or . _ - + @`,
 } as const
 
 /** As people write it; 254 characters at most (RFC 5321). */

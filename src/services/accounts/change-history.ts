@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
-import { isJsonObject } from '../../util/json.ts'
+import { isJsonObject, toJson } from '../../util/json.ts'
 import type { Json } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
 
@@ -70,7 +70,7 @@ export const recordChange = async (store: RecordStore, clock: Clock, by: ChangeA
   const time = isoTime(now)
   // In the order of time; the random part tells changes of one millisecond apart.
   const id = `${time}-${randomBytes(6).toString('hex')}`
-  const value = JSON.parse(JSON.stringify({ time, by, ...change })) as Json // plain data
+  const value = toJson({ time, by, ...change })
   await store.addRecord('change', { id, account: monthOf(now), value, expires: now + changeRetentionMs })
 }
 

@@ -1,7 +1,21 @@
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type Koa from 'koa'
-import { acceptsGzip } from './accepts-gzip.ts'
+import { LRUCache } from 'lru-cache'
+
+const maxKnownEncodings = 100
+
+/** By Accept-Encoding: browsers send a few. */
+const acceptsGzipByHeader = new LRUCache<string, boolean>({ max: maxKnownEncodings })
+
+export const acceptsGzip = (ctx: Koa.Context): boolean => {
+  const header = ctx.get('Accept-Encoding')
+  const known = acceptsGzipByHeader.get(header)
+  if (known !== undefined) return known
+  const accepts = ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
+  acceptsGzipByHeader.set(header, accepts)
+  return accepts
+}
 
 const compress = promisify(gzip)
 
