@@ -57,19 +57,19 @@ export default definePlugin({
     return directStage({
       handle: createChargingHandler({ charge, failureLimit }, services),
       events: { charge },
-      explain: call => explainCharge(ownCosts.get(call.method) ?? methods.get(call.method)?.cost ?? methods.defaultCost, call),
+      explain: explainCharge,
       priceOf: (credits, { request }) => ownCosts.get(request.method) ?? credits,
       describeMethods: described => described.map(method => ({ ...method, credits: ownCosts.get(method.name) ?? method.credits })),
     })
   },
 })
 
-const explainCharge = (cost: number, { creditsLeft, keyCreditsLeft }: ExplainedCall): Explanation => {
-  const text = [`charges ${formatCount(cost)} credits; a call that delivers nothing is refunded`]
+const explainCharge = ({ credits, creditsLeft, keyCreditsLeft }: ExplainedCall): Explanation => {
+  const text = [`charges ${formatCount(credits)} credits; a call that delivers nothing is refunded`]
   if (creditsLeft === undefined) return { text }
   text.push(`the account has ${formatCount(creditsLeft)} credits left today`)
   if (keyCreditsLeft !== undefined) text.push(`the key has ${formatCount(keyCreditsLeft)} credits left of its daily limit`)
-  return { text, ...(Math.min(creditsLeft, keyCreditsLeft ?? Infinity) < cost && { ends: 'refused' }) }
+  return { text, ...(Math.min(creditsLeft, keyCreditsLeft ?? Infinity) < credits && { ends: 'refused' }) }
 }
 
 const outageGraceOf = (onStoreOutage: 'closed' | 'grace' | 'open', credits: number): OutageGrace | undefined => {

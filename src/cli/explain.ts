@@ -1,8 +1,8 @@
 import { loadConfig } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
 import type { Config, GatewayConfig } from '../config/types.ts'
-import type { StageExplanation } from '../core/network.ts'
-import type { AnyPlugin, ExplainedCall } from '../plugin/plugin.ts'
+import type { CallToExplain, StageExplanation } from '../core/explain-stages.ts'
+import type { AnyPlugin } from '../plugin/plugin.ts'
 import { Secret } from '../plugin/secret.ts'
 import { readBalance } from '../services/account-reports.ts'
 import { openAccounts } from '../services/accounts/index.ts'
@@ -31,7 +31,7 @@ const options = {
   config: configOption,
 } as const satisfies Readonly<Record<string, CommandOption>>
 
-type ExplainCall = (config: Config, network: string, call: ExplainedCall) => Promise<readonly StageExplanation[] | undefined>
+type ExplainCall = (config: Config, network: string, call: CallToExplain) => Promise<readonly StageExplanation[] | undefined>
 
 /** `explainCall` creates every stage of the network and starts none. */
 export const createExplainCommand = (plugins: readonly AnyPlugin[], explainCall: ExplainCall): Command => ({
@@ -71,7 +71,7 @@ const requireServedNetwork = ({ networks, unserved }: Config, network: string): 
   throw new UsageError(`unknown network "${network}"${formatHint(didYouMean(network, names))}`)
 }
 
-type Caller = Pick<ExplainedCall, 'lookup' | 'creditsLeft' | 'keyCreditsLeft'>
+type Caller = Pick<CallToExplain, 'lookup' | 'creditsLeft' | 'keyCreditsLeft'>
 
 const noCaller: Caller = { lookup: undefined, creditsLeft: undefined }
 

@@ -1,8 +1,7 @@
 import type { Config } from '../config/types.ts'
 import type { Problem } from '../config/problem.ts'
-import type { ExplainedCall } from '../plugin/plugin.ts'
 import { buildNetwork } from './network.ts'
-import type { StageExplanation } from './network.ts'
+import type { CallToExplain, StageExplanation } from './explain-stages.ts'
 import type { HostServices } from './stage-services.ts'
 import { systemClock } from '../services/clock.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
@@ -36,7 +35,7 @@ export const describeNetworks = async (
 export const explainCall = async (
   config: Config,
   network: string,
-  call: ExplainedCall,
+  call: CallToExplain,
 ): Promise<readonly StageExplanation[] | undefined> => {
   const networks = config.networks.filter(({ name }) => name === network)
   let explanation: readonly StageExplanation[] | undefined

@@ -3,7 +3,7 @@ import type { Problem } from '../config/problem.ts'
 import type { CallContext, Origin } from '../plugin/call.ts'
 import type { DirectNext } from '../plugin/direct-stage.ts'
 import { Misconfigured, misconfigured } from '../plugin/plugin.ts'
-import type { ExplainedCall, Explanation, Handler } from '../plugin/plugin.ts'
+import type { Handler } from '../plugin/plugin.ts'
 import { PluginFault, defaultPluginTimeoutMs, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { Heads } from '../services/chain-heads/index.ts'
@@ -16,6 +16,8 @@ import { InFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { TimeLimitError, callWithTimeLimit } from '../util/time-limit.ts'
 import { DeclaredContext } from './declared-context.ts'
+import { explainStages } from './explain-stages.ts'
+import type { CallToExplain, StageExplanation } from './explain-stages.ts'
 import { guardStage } from './guard-stage.ts'
 import { withCallMetrics } from './call-metrics.ts'
 import { composeAdmission, composeHandlers, sharerIndexOf } from './pipeline.ts'
@@ -39,7 +41,7 @@ export interface Network {
   /** Resolves when no call and no admission is under way: another pipeline has taken over. */
   whenIdle(): Promise<void>
   /** What becomes of a call at each stage, as far as it passes. */
-  explain(call: ExplainedCall): readonly StageExplanation[]
+  explain(call: CallToExplain): readonly StageExplanation[]
   /** Starts the stages from the last to the first: a stage is ready before another calls it. */
   start(): Promise<void>
   /**
@@ -47,12 +49,6 @@ export interface Network {
    * start(), and twice. A failure is logged, and the rest is stopped all the same.
    */
   stop(): Promise<void>
-}
-
-/** One stage of a call that is explained. */
-export interface StageExplanation extends Explanation {
-  /** The name of the step. */
-  readonly plugin: string
 }
 
 /** A stage that cannot serve; the message is for the operator. */
@@ -97,7 +93,7 @@ export const buildNetwork = async (
       problems.push(...issues.map(issue => step.problemAt(issue.path, `${step.name}: ${issue.message}`)))
     }
   }
-  const network = assembleNetwork(config, host, { stages, heads, singletons, describeMethods })
+  const network = assembleNetwork(config, host, { stages, heads, singletons, describeMethods, priceOf })
   if (problems.length === 0) return { network, problems }
   await network.stop()
   return { problems }
@@ -177,14 +173,14 @@ const refuseAdmit = ({ admit }: AnyStage, sharer: Step): void => {
 }
 
 /** What a pipeline consists of. */
-interface PipelineParts extends Pick<Services, 'describeMethods'> {
+interface PipelineParts extends Pick<Services, 'describeMethods' | 'priceOf'> {
   readonly stages: readonly PipelineStage[]
   readonly heads: Heads
   readonly singletons: SingletonReferences
 }
 
 const assembleNetwork = (config: NetworkConfig, host: HostServices, parts: PipelineParts): Network => {
-  const { stages, heads, describeMethods } = parts
+  const { stages, heads, describeMethods, priceOf } = parts
   const { name, hosts, methods } = config
   const inFlight = new InFlight()
   const { tracing } = host
@@ -199,19 +195,10 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, parts: Pipel
     whenIdle: () => inFlight.whenIdle(),
     describeMethods,
     events: eventRulesOf(stages),
-    explain: call => explainStages(stages, call),
+    explain: call => explainStages(stages, call, { network: name, priceOf }),
     start: () => startStages(name, stages),
     stop: () => stopParts(name, parts, host.log),
   }
-}
-
-const explainStages = (stages: readonly PipelineStage[], call: ExplainedCall): readonly StageExplanation[] => {
-  const explained = stages.map(({ step, stage }) => ({
-    plugin: step.name,
-    ...(stage.explain?.(call) ?? { text: [step.plugin.summary.replace(/\.$/, '')] }),
-  }))
-  const end = explained.findIndex(({ ends }) => ends !== undefined)
-  return end < 0 ? explained : explained.slice(0, end + 1)
 }
 
 const startStages = async (network: string, stages: readonly PipelineStage[]): Promise<void> => {

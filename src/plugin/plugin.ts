@@ -104,6 +104,8 @@ interface DirectStageOptions {
 /** A call that `tollgate explain` describes. */
 export interface ExplainedCall {
   readonly method: string
+  /** What the call costs, as all stages say together; for a caller who sends no header. */
+  readonly credits: number
   /** The look-up of the key that is given; undefined without one. */
   readonly lookup: Lookup | undefined
   /** Credits that the account has left today; undefined without a key. */

@@ -239,6 +239,15 @@ t.test('explain ends at the plugin that answers or refuses the method, and only 
     'methods/ethereum.yaml': readFileSync('configs/methods/ethereum.yaml', 'utf8'),
     'networks/main-chain.yaml': networkYaml('main-chain', [...above, step('subscriptions'), ...below].join('')),
     'networks/plain.yaml': networkYaml('plain', [...above, ...below].join('')),
+    'networks/verified.yaml': networkYaml(
+      'verified',
+      [
+        ...[step('envelope'), step('key-auth'), step('credits', '{ costs: { eth_call: 30 } }'), step('params'), step('subscriptions')],
+        step('failover', '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }, { name: second, url: "http://127.0.0.1:2" }] }'),
+        step('verify', '{ methods: { eth_getLogs: proof, eth_call: 2 of 2 }, costs: { proof: 2x, quorum: 1.5x } }'),
+        step('upstream'),
+      ].join(''),
+    ),
   })
   const described = await describeNetworks(await loadConfig(dir, plugins, {}))
   const namesOf = (network: string) => described.get(network)?.map(({ name }) => name) ?? []
@@ -271,6 +280,13 @@ t.test('explain ends at the plugin that answers or refuses the method, and only 
     await explain('main-chain', 'eth_blockNumber'),
     /\nparams\n {2}takes no parameters\n.*\nfailover\n {2}order: own\n.*\nupstreams now\n/s,
   )
+  const credits = async (method: string) => /^credits\n {2}charges (\d+) credits/m.exec(await explain('verified', method))?.[1]
+  t.same(
+    await Promise.all(['eth_getLogs', 'eth_getFilterLogs', 'eth_call', 'eth_getBalance'].map(credits)),
+    ['510', '510', '45', '80'],
+    'as all plugins say together',
+  )
+  t.match(await explain('verified', 'eth_getLogs'), /^verify\n.*\n {2}the call costs 2 times as many credits \(`costs`\)$/m)
   t.match(await explain('plain', 'eth_newFilter'), /\nupstream: refuses the call\n {2}the method is never sent to a node, .*$/)
 })
 

@@ -105,7 +105,7 @@ t.test('with strict, descriptions of a method say which parameters are required'
   const optionalOf = (name: string) => described.find(method => method.name === name)?.params.map(({ optional }) => optional)
   t.same(optionalOf('eth_getStorageAt'), [false, false, false])
   t.same(optionalOf('eth_getBalance'), [false, true])
-  const textOf = (method: string) => strict.explain?.({ method, lookup: undefined, creditsLeft: undefined })?.text.at(-1)
+  const textOf = (method: string) => strict.explain?.({ method, credits: 80, lookup: undefined, creditsLeft: undefined })?.text.at(-1)
   t.notMatch(textOf('eth_getStorageAt'), /optional/)
   t.match(textOf('eth_getBalance'), /^params\[1\], the .*, optional: "latest" by default$/)
 })
