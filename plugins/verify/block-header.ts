@@ -77,6 +77,8 @@ export interface TrustedHeader {
   readonly timestamp: string
   /** A hex quantity; undefined before the fork that has added it. */
   readonly baseFeePerGas: string | undefined
+  /** False before the fork that has added the root: Shanghai, which the OP stack has with its Canyon. */
+  readonly hasWithdrawalsRoot: boolean
 }
 
 /** The header of a block whose hash is that of its fields, if it is the expected one. */
@@ -102,6 +104,7 @@ export const toTrustedHeader = (
       timestamp: toHexText(block['timestamp']),
       baseFeePerGas:
         block['baseFeePerGas'] === undefined || block['baseFeePerGas'] === null ? undefined : toHexText(block['baseFeePerGas']),
+      hasWithdrawalsRoot: hasMember(block, 'withdrawalsRoot'),
     }
   } catch (error) {
     if (error instanceof MalformedMember) return undefined

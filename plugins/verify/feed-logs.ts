@@ -24,10 +24,10 @@ export class FeedLogs {
     this.#services = services
   }
 
-  /** As JSON text; undefined while upstreams do not agree on the block, or none proves its receipts. */
+  /** As JSON text; undefined while upstreams do not agree on the block, or none proves its receipts. A drained node is asked nothing. */
   async of({ hash, number }: FeedBlock): Promise<string | undefined> {
     const { heads, nodes, methods } = this.#services
-    const { targets } = heads
+    const targets = heads.targets.filter(({ name }) => !nodes.drained.has(name))
     const methodClass = methods.get('eth_getLogs')?.class ?? 'other'
     for (const target of targets.filter(({ name }) => !nodes.trust.isDistrusted(name, methodClass))) {
       const call = this.#callTo(target, targets)

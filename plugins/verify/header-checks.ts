@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
 import type { Finding } from './chain-rules.ts'
 import { toBytes, toList, toObject } from './hex.ts'
 import { hasBloomBits } from './logs-bloom.ts'
-import { hasKnownType, receiptsRootOf } from './receipts-root.ts'
+import { isEncodableIn, receiptsRootOf } from './receipts-root.ts'
 import { holds } from './result-checks.ts'
 import type { TrustedHeader } from './block-header.ts'
 
@@ -23,7 +23,7 @@ const headerOf = ({ blockHash }: JsonObject, knownHeader: KnownHeader): TrustedH
 const checkReceipts = (receipts: readonly JsonObject[], knownHeader: KnownHeader): readonly Finding[] => {
   const [first] = receipts
   const header = first && headerOf(first, knownHeader)
-  if (header === undefined || !receipts.every(hasKnownType)) return []
+  if (header === undefined || !receipts.every(receipt => isEncodableIn(receipt, header))) return []
   return [
     {
       rule: 'the receipts of a block have the root of its header',

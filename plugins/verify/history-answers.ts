@@ -1,6 +1,6 @@
 import { blockSelectorOf, copyReply, isFailure, isJsonNull, isJsonObject, parseHexQuantity, withContext } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Result, Services, Timer } from '../../src/plugin/plugin.ts'
-import { isFailed, notAgreed, notLinked, numberOf, toJson, toResult, votersOf } from './node-requests.ts'
+import { isFailed, notAgreed, notLinked, numberOf, toJson, toResult, voterCountOf, votersOf } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
@@ -82,7 +82,8 @@ export class HistoryAnswers {
         return 'found' as const
       }),
     ]
-    const required = requiredVotesOf(this.#options.agree, voters.length)
+    const voterCount = voterCountOf(call, this.#services.heads)
+    const required = requiredVotesOf(this.#options.agree, voterCount)
     // One that is proven is enough.
     const isMissing = await agreedValue(
       votes,
@@ -91,7 +92,7 @@ export class HistoryAnswers {
     )
     if (found === undefined && isMissing === 'missing') await this.#waitForOthers(Promise.all(votes))
     if (found !== undefined || isMissing !== 'missing') return found ?? notAgreed
-    return copyReply(pending, { verified: others.length === 0 ? 'none' : 'quorum' })
+    return copyReply(pending, { verified: voterCount <= 1 && others.length === 0 ? 'none' : 'quorum' })
   }
 
   async #waitForOthers(votes: Promise<unknown>): Promise<void> {

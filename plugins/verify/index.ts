@@ -12,12 +12,13 @@ import type { CallContext, FeedBlock, Method, Origin, Reply } from '../../src/pl
 import { ChainRules } from './chain-rules.ts'
 import { AnswerChecks, isPending } from './checks.ts'
 import { FeedLogs } from './feed-logs.ts'
+import { proofTimeout, quorumTimeout, withinMaxTime } from './max-time.ts'
 import { VerifyCounters } from './metrics.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
-import { policyPattern, quorumOf, refusedPolicies, toPolicies } from './policies.ts'
+import { answeredBy, policyPattern, quorumOf, refusedPolicies, toPolicies } from './policies.ts'
 import type { Policy, Quorum } from './policies.ts'
 import { Proofs } from './proofs.ts'
-import { provableMethods, unprovableChains } from './provable-methods.ts'
+import { provableMethods, whyUnprovable } from './provable-methods.ts'
 import { QuorumAnswers } from './quorum-answers.ts'
 import { checkUpstreams } from './upstreams-check.ts'
 import { WrongResults } from './wrong-results.ts'
@@ -113,7 +114,7 @@ export default definePlugin({
   checkPipeline: checkUpstreams,
   create(options, services) {
     const { maxBytes, agree, maxBlocks, maxProofBytes, readmit, costs } = options
-    const { methods, log, network } = services
+    const { methods, log, network, clock } = services
     assertKnownMethods(
       Object.keys(options.methods).map(method => ({ path: ['methods', method], method })),
       methods,
@@ -126,12 +127,10 @@ export default definePlugin({
         ? []
         : [{ path: ['methods', name], message: `${name} is for one upstream alone: a quorum would send it to several` }]
     })
-    const reason = network.devNode ? undefined : unprovableChains[network.chainId]
-    const notProvable = Object.entries(options.methods).flatMap(([name, policy]) =>
-      reason !== undefined && policy === 'proof'
-        ? [{ path: ['methods', name], message: `nothing is proven on chain ${network.chainId}: ${reason}` }]
-        : [],
-    )
+    const notProvable = Object.entries(options.methods).flatMap(([name, policy]) => {
+      const reasons = provableMethods.filter(createNameMatcher([name])).flatMap(method => whyUnprovable(method, network) ?? [])
+      return policy === 'proof' && reasons.length > 0 ? [{ path: ['methods', name], message: reasons[0]! }] : []
+    })
     if (notComparable.length + notProvable.length > 0) throw new Misconfigured([...notComparable, ...notProvable])
     const rules = services.singleton('rules', null, () => {
       const onGivenUp = (rule: string) => log.warn({ rule }, 'rule given up: upstreams break it, and none keeps it')
@@ -145,10 +144,17 @@ export default definePlugin({
     const feedLogs = new FeedLogs(headers, blocks, services)
     const checks = new AnswerChecks({ rules, counters, refuseWrong, maxBytes, knownHeader: hash => blocks.knownHeader(hash) }, services)
     const factors = { proof: toFactor(costs.proof), quorum: toFactor(costs.quorum) }
-    const factorOf = (method: string, policy: Policy): number =>
-      policy === 'proof' && proofs.has(method) ? factors.proof : quorums.get(policy) === undefined ? 1 : factors.quorum
+    /** What nothing proves on this chain is verified as without the header. */
+    const resolvePolicy = (method: string, policy: Policy): Policy =>
+      policy === 'proof' && !proofs.has(answeredBy(method)) ? policies.of(method) : policy
+    const factorOf = (method: string, wanted: Policy): number => {
+      const policy = resolvePolicy(method, wanted)
+      if (policy === 'proof') return proofs.has(answeredBy(method)) ? factors.proof : 1
+      return quorums.get(policy) === undefined ? 1 : factors.quorum
+    }
     /** As developers read of it; undefined where nothing is verified. */
-    const verificationOf = (name: string): Policy | undefined => {
+    const verificationOf = (method: string): Policy | undefined => {
+      const name = answeredBy(method)
       const policy = policies.of(name)
       if (quorums.get(policy) !== undefined || (policy === 'proof' && proofs.has(name))) return policy
       return policy !== 'off' && checks.has(name) ? 'check' : undefined
@@ -172,19 +178,25 @@ export default definePlugin({
       return reply
     }
 
+    const checkReply = (reply: Reply, call: VerifiedCall): Reply =>
+      isFailure(reply) || isJsonNull(reply.result) ? toUnverified(reply) : checks.check(reply, call)
+
     const verifyCall = async (call: VerifiedCall, policy: Policy, next: NextPlugin): Promise<Reply> => {
       if (policy === refusedPolicies.notAllowed || policy === refusedPolicies.unknown) return refusals[policy]
       const quorum = quorums.get(policy)
-      const verified = policy === 'proof' ? await proofs.prove(call, next) : quorum && (await compare(call, quorum, next))
-      if (verified !== undefined) return verified
-      const reply = await next(call)
-      return isFailure(reply) || isJsonNull(reply.result) ? toUnverified(reply) : checks.check(reply, call)
+      if (policy !== 'proof' && quorum === undefined) return checkReply(await next(call), call)
+      const failure = quorum === undefined ? proofTimeout(call) : quorumTimeout
+      return withinMaxTime(call, { ms: methods.get(call.context.request.method)?.maxTime, clock, failure }, async limited => {
+        const verified = quorum === undefined ? await proofs.prove(limited, next) : await compare(limited, quorum, next)
+        return verified ?? checkReply(await next(limited), limited)
+      })
     }
 
     return {
       // Not async where nothing is verified: that takes half of the time.
       handle(call, next) {
-        const policy = call.variant ?? policies.of(call.context.request.method)
+        const { method } = call.context.request
+        const policy = resolvePolicy(method, call.variant ?? policies.of(method))
         return policy === 'off' ? next(call).then(toUnverified) : verifyCall(call, policy, next)
       },
       // A network whose calls cost the same by each policy asks nothing of each call.
@@ -205,7 +217,10 @@ export default definePlugin({
             ...(verifyCredits.none !== verifyCredits.proof && { verifyCredits }),
           }
         }),
-      explain: ({ method }) => ({ text: [explainPolicy(method)] }),
+      explain: ({ method }) => {
+        const factor = factorOf(method, policies.of(method))
+        return { text: [explainPolicy(method), ...(factor === 1 ? [] : [`the call costs ${factor} times as many credits (\`costs\`)`])] }
+      },
       ...(policies.of('eth_getLogs') === 'proof' && { events: { verifyLogs: (block: FeedBlock) => feedLogs.of(block) } }),
       start: () => wrongResults.restore(),
       async stop() {

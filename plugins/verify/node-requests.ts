@@ -44,6 +44,10 @@ export const notLinked = ({ context: { target } }: VerifiedCall): Failure =>
     retryElsewhere: true,
   })
 
+/** No header shows it, whichever node is asked. That is no lie. */
+export const notProvable = ({ context: { target } }: VerifiedCall, why: string): Failure =>
+  refuse('unavailable', { source: target.source, upstream: target.name, cause: `not proven: ${why}`, retryAfter: 1, retryElsewhere: true })
+
 const notLinkedCause = 'not proven: the node has another block, or none'
 
 /** Whether the chain may have moved while the call was answered. */
@@ -63,6 +67,10 @@ export const toResult = (value: Json, { context: { target } }: VerifiedCall): Re
 /** The own nodes that have a say: a node of another chain has none. */
 export const votersOf = ({ context: { upstreams } }: VerifiedCall, heads: Heads): readonly Target[] =>
   upstreams.filter(({ name }) => !['chain', 'unverified'].includes(heads.exclusionOf(name) ?? ''))
+
+/** How many nodes may have a say: a node of which the chain is not known yet is asked nothing, and counts, else one of two would be believed alone. */
+export const voterCountOf = ({ context: { upstreams } }: VerifiedCall, heads: Heads): number =>
+  upstreams.filter(({ name }) => heads.exclusionOf(name) !== 'chain').length
 
 /** The number of the block that a tag names: of the newest block as far as it is known, else as the node says. */
 export const numberOf = async (

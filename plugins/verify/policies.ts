@@ -32,6 +32,9 @@ export type VerifyWish = (typeof verifyWishes)[number]
 /** In place of a policy, for a call whose header is none of these, or is not allowed for its key. */
 export const refusedPolicies = { unknown: 'unknown header', notAllowed: 'header not allowed' } as const
 
+/** The method whose policy, and whose factor of the price, a method has: the plugin `subscriptions` answers eth_getFilterLogs by eth_getLogs. */
+export const answeredBy = (method: string): string => (method === 'eth_getFilterLogs' ? 'eth_getLogs' : method)
+
 /** Names come from callers. */
 const maxFoundPolicies = 1_000
 
@@ -55,13 +58,13 @@ class Policies {
   /** What nothing proves is verified as for all others. */
   wished(method: string, wish: VerifyWish): Policy {
     if (wish === 'none') return 'off'
-    return provableMethods.includes(method) ? 'proof' : this.of(method)
+    return provableMethods.includes(answeredBy(method)) ? 'proof' : this.of(method)
   }
 
   of(method: string): Policy {
     const found = this.#found.get(method)
     if (found !== undefined) return found
-    const policy = this.#patterns.find(({ matches }) => matches(method))?.policy ?? 'check'
+    const policy = this.#patterns.find(({ matches }) => matches(answeredBy(method)))?.policy ?? 'check'
     if (this.#found.size >= maxFoundPolicies) this.#found.clear()
     this.#found.set(method, policy)
     return policy

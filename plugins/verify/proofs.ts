@@ -8,7 +8,7 @@ import { LogAnswers } from './log-answers.ts'
 import type { VerifyCounters } from './metrics.ts'
 import { mayHaveMoved, notAgreed } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
-import { provableHistory, provableMethods } from './provable-methods.ts'
+import { provableHistory, provableMethods, whyUnprovable } from './provable-methods.ts'
 import { ProvenBlocks } from './proven-blocks.ts'
 import { Readmission } from './readmission.ts'
 import { StateAnswers } from './state-answers.ts'
@@ -32,8 +32,9 @@ interface ProvenAnswers {
   answer(call: VerifiedCall, method: Method, next: NextPlugin): Promise<Reply | undefined>
 }
 
-/** Of one node about one call: a reorg comes to the nodes one after the other. */
+/** Of one node about one call, within the time: a reorg comes to the nodes one after the other. */
 const maxAttempts = 3
+const maxAttemptsMs = 4_000
 
 /** Of blocks, and as many of receipts. */
 const maxCachedBytes = 33_554_432
@@ -51,7 +52,7 @@ export class Proofs {
 
   constructor(options: ProofsOptions, services: Services) {
     const { agree, rules, refuseWrong } = options
-    const { methods } = services
+    const { methods, network } = services
     this.#options = options
     this.#services = services
     this.headers = new TrustedHeaders(agree, services)
@@ -63,7 +64,9 @@ export class Proofs {
     this.#provable = new Map(
       provableMethods.flatMap(name => {
         const method = methods.get(name)
-        return method === undefined ? [] : [[name, { method, answers: answersOf(name) }] as const]
+        return method === undefined || whyUnprovable(name, network) !== undefined
+          ? []
+          : [[name, { method, answers: answersOf(name) }] as const]
       }),
     )
   }
@@ -77,8 +80,11 @@ export class Proofs {
     const { request, target } = call.context
     const proven = this.#provable.get(request.method)
     if (proven === undefined || isPending(proven.method, request)) return undefined
+    const { clock } = this.#services
+    const startedAt = clock.monotonic()
     let reply = await proven.answers.answer(call, proven.method, next)
     for (let attempts = 1; attempts < maxAttempts && reply !== undefined && mayHaveMoved(reply); attempts++) {
+      if (clock.monotonic() - startedAt >= maxAttemptsMs) break
       // What nodes do not agree on is not kept; in an outage, what they agreed on before is needed.
       if (reply !== notAgreed) this.headers.forgetRecent()
       reply = await proven.answers.answer(call, proven.method, next)

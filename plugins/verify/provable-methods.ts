@@ -1,3 +1,5 @@
+import type { Services } from '../../src/plugin/plugin.ts'
+
 /** Proven by eth_getProof. */
 export const provableStates: readonly string[] = ['eth_getBalance', 'eth_getTransactionCount', 'eth_getCode', 'eth_getStorageAt']
 
@@ -15,13 +17,41 @@ export const provableHistory: readonly string[] = [
 /** The methods of which something is proven. */
 export const provableMethods: readonly string[] = [...provableStates, ...provableHistory, 'eth_getLogs']
 
-/** Why nothing is proven on chains whose headers do not hash as those of Ethereum, by chain ID. */
-export const unprovableChains: Readonly<Record<number, string>> = {
-  30: 'Rootstock hashes other headers, and has another trie',
-  300: 'zkSync hashes no headers',
-  324: 'zkSync hashes no headers',
-  2741: 'Abstract hashes no headers, as zkSync',
-  8217: 'Kaia has headers with other fields',
-  43113: 'Avalanche has headers with fields of its own',
-  43114: 'Avalanche has headers with fields of its own',
+/** What cannot be proven on a chain, and why. */
+interface Unprovable {
+  /** All methods, or all but those about the state. */
+  readonly what: 'nothing' | 'state alone'
+  readonly reason: string
+}
+
+const avalanche: Unprovable = { what: 'nothing', reason: 'Avalanche has headers with fields of its own' }
+const polygon: Unprovable = {
+  what: 'state alone',
+  reason:
+    'transactions and logs of the bridge of Polygon were under no root and in no bloom before its fork Madhugiri, and are of a type of its own since',
+}
+const zkSync: Unprovable = { what: 'nothing', reason: 'zkSync hashes no headers' }
+
+/** Chains whose headers do not hash as those of Ethereum, or whose nodes return what headers do not cover, by chain ID. */
+const unprovableChains: Readonly<Record<number, Unprovable>> = {
+  30: { what: 'nothing', reason: 'Rootstock hashes other headers, and has another trie' },
+  137: polygon,
+  300: zkSync,
+  324: zkSync,
+  2741: { what: 'nothing', reason: 'Abstract hashes no headers, as zkSync' },
+  8217: { what: 'nothing', reason: 'Kaia has headers with other fields' },
+  43113: avalanche,
+  43114: avalanche,
+  80002: polygon,
+}
+
+/** Why the method is not proven on the chain, if so. A development node has blocks as those of Ethereum under any chain ID. */
+export const whyUnprovable = (
+  method: string,
+  { chainId, devNode }: Pick<Services['network'], 'chainId' | 'devNode'>,
+): string | undefined => {
+  const unprovable = devNode ? undefined : unprovableChains[chainId]
+  return unprovable === undefined || (unprovable.what === 'state alone' && provableStates.includes(method))
+    ? undefined
+    : `${unprovable.what} is proven on chain ${chainId}: ${unprovable.reason}`
 }

@@ -1,13 +1,13 @@
 import { LRUCache } from 'lru-cache'
-import { isFailure, isJsonNull, keccak256, parseHexQuantity, refuse, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { isFailure, isJsonNull, keccak256, parseHexQuantity, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, JsonObject, Request, Result } from '../../src/plugin/plugin.ts'
 import { emptyListHash } from './block-header.ts'
 import type { ChainRules, Finding } from './chain-rules.ts'
 import { MalformedMember, isSameHex, toHex, toList, toObject } from './hex.ts'
-import { isFailed, notLinked, send, toJson, toResult } from './node-requests.ts'
+import { isFailed, notLinked, notProvable, send, toJson, toResult } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { receiptFindings, senderFinding, transactionFindings, withdrawalsFinding } from './derived-members.ts'
-import { hasKnownType, receiptsRootOf } from './receipts-root.ts'
+import { isEncodableIn, receiptsRootOf } from './receipts-root.ts'
 import { SharedRequests } from './shared-requests.ts'
 import { encodeTransaction, hasKnownEncoding, isSigned } from './transaction-encoding.ts'
 import { senderOf } from './transaction-sender.ts'
@@ -181,7 +181,7 @@ export class ProvenBlocks {
     const failure = typeof checked === 'string' ? undefined : this.#findBroken(checked.findings, answer, call)
     if (failure !== undefined) return failure
     releaseResult(reply)
-    if (typeof checked === 'string') return notProvable(call)
+    if (typeof checked === 'string') return notProvable(call, 'transactions of a type that is not known')
     cache.set(hash, checked.value)
     return checked.value
   }
@@ -235,7 +235,7 @@ const hasUnclesOf = ({ uncles, sha3Uncles }: JsonObject): boolean =>
 const toProvenReceipts = (json: Json, block: ProvenBlock, bytes: number): Checked<ProvenReceipts> => {
   const { header, transactions, hashes } = block
   const receipts = toList(json).map(toObject)
-  if (!receipts.every(hasKnownType)) return 'unknown'
+  if (!receipts.every(receipt => isEncodableIn(receipt, header))) return 'unknown'
   if (receipts.length !== transactions.length || receiptsRootOf(receipts) !== header.receiptsRoot)
     return 'receipts are not those of the header'
   let logIndex = 0
@@ -256,12 +256,3 @@ const isAt = ({ blockHash, blockNumber, transactionIndex }: JsonObject, { hash, 
 
 /** All logs of the block, in their order. */
 export const logsOf = ({ receipts }: ProvenReceipts): readonly JsonObject[] => receipts.flatMap(({ logs }) => toList(logs).map(toObject))
-
-const notProvable = ({ context: { target } }: VerifiedCall): Failure =>
-  refuse('unavailable', {
-    source: target.source,
-    upstream: target.name,
-    cause: 'not proven: transactions of a type that is not known',
-    retryAfter: 1,
-    retryElsewhere: true,
-  })

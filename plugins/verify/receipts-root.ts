@@ -1,15 +1,20 @@
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
-import { MalformedMember, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
+import type { TrustedHeader } from './block-header.ts'
+import { toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
 import { encodeRlp } from './rlp.ts'
 import { trieRootOf } from './trie-root.ts'
 
 const knownTypes: ReadonlySet<Json | undefined> = new Set(['0x0', '0x1', '0x2', '0x3', '0x4'])
 
-/** Of the OP stack. Receipts without a version are from before its fork Canyon, and in the root in another way. */
-const isDeposit = ({ type, depositReceiptVersion }: JsonObject): boolean => type === '0x7e' && typeof depositReceiptVersion === 'string'
+/** A deposit of the OP stack since its fork Canyon. */
+const hasVersion = ({ depositReceiptVersion }: JsonObject): boolean => typeof depositReceiptVersion === 'string'
 
-/** Networks have types of their own, whose receipts are encoded in other ways. */
-export const hasKnownType = (receipt: JsonObject): boolean => knownTypes.has(receipt['type'] ?? '0x0') || isDeposit(receipt)
+/**
+ * Whether the encoding of such a receipt is known here: networks have types of their own. A deposit of the OP stack has its nonce and its version in the root,
+ * and none of both before Canyon, also where the receipt has the nonce, as since Regolith.
+ */
+export const isEncodableIn = (receipt: JsonObject, { hasWithdrawalsRoot }: Pick<TrustedHeader, 'hasWithdrawalsRoot'>): boolean =>
+  knownTypes.has(receipt['type'] ?? '0x0') || (receipt['type'] === '0x7e' && hasVersion(receipt) === hasWithdrawalsRoot)
 
 /** The root of these receipts of a block, as in its header. Throws MalformedMember. */
 export const receiptsRootOf = (receipts: readonly JsonObject[]): string => toHex(trieRootOf(receipts.map(encodeReceipt)))
@@ -17,13 +22,14 @@ export const receiptsRootOf = (receipts: readonly JsonObject[]): string => toHex
 /** Until 2017 receipts had the state root in place of the status. */
 const encodeReceipt = (receipt: JsonObject): Buffer => {
   const { status, root, cumulativeGasUsed, logsBloom, logs } = receipt
-  if (!hasKnownType(receipt)) throw new MalformedMember()
   const encoding = encodeRlp([
     status === undefined || status === null ? toBytes(root) : toQuantityBytes(status),
     toQuantityBytes(cumulativeGasUsed),
     toBytes(logsBloom),
     toList(logs).map(encodeLog),
-    ...(isDeposit(receipt) ? [toQuantityBytes(receipt['depositNonce']), toQuantityBytes(receipt['depositReceiptVersion'])] : []),
+    ...(receipt['type'] === '0x7e' && hasVersion(receipt)
+      ? [toQuantityBytes(receipt['depositNonce']), toQuantityBytes(receipt['depositReceiptVersion'])]
+      : []),
   ])
   const type = toQuantityBytes(receipt['type'] ?? '0x0')
   return Buffer.concat([type, encoding])

@@ -1,6 +1,6 @@
 import { blockSelectorOf, isFailure, keccak256, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
-import { isFailed, notAgreed, notLinked, numberOf, send, toJson, toResult } from './node-requests.ts'
+import { isFailed, notAgreed, notLinked, notProvable, numberOf, send, toJson, toResult } from './node-requests.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { MalformedMember, toBytes, toHex } from './hex.ts'
@@ -52,6 +52,7 @@ export class StateAnswers {
       const block = await this.#blockOf(call, method, next)
       if ('error' in block) return block
       const { header, number } = block
+      if (/^0x0*$/.test(header.stateRoot)) return notProvable(call, 'the block has no state root')
       const answer = await this.#answerAt(block, call, method, next)
       if (!('mismatch' in answer)) return answer
       const { mismatch, ...wrong } = answer

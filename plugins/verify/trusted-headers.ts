@@ -4,14 +4,15 @@ import type { Json, Services, Target } from '../../src/plugin/plugin.ts'
 import { toTrustedHeader } from './block-header.ts'
 import type { TrustedHeader } from './block-header.ts'
 import { isSameHex } from './hex.ts'
-import { votersOf } from './node-requests.ts'
+import { voterCountOf, votersOf } from './node-requests.ts'
 import type { VerifiedCall } from './verified-call.ts'
 import { agreedValue, requiredVotesOf } from './votes.ts'
 
 interface CachedHeader {
   readonly header: Promise<TrustedHeader | undefined>
-  /** Undefined once the block is final. */
-  readonly headVersion: number | undefined
+  readonly isFinal: boolean
+  /** Of finality for a final block, which may be reverted, else of the head: another one may be another chain. */
+  readonly version: number
 }
 
 /** A header takes 1 KB. */
@@ -28,11 +29,11 @@ const maxHeaderBytes = 8_388_608
  */
 export class TrustedHeaders {
   readonly #agree: number | undefined
-  readonly #services: Pick<Services, 'upstreamClient' | 'heads' | 'log'>
+  readonly #services: Pick<Services, 'upstreamClient' | 'heads' | 'log' | 'clock'>
   #hasWarned = false
   readonly #byNumber = new LRUCache<number, CachedHeader>({ max: maxHeaders })
 
-  constructor(agree: number | undefined, services: Pick<Services, 'upstreamClient' | 'heads' | 'log'>) {
+  constructor(agree: number | undefined, services: Pick<Services, 'upstreamClient' | 'heads' | 'log' | 'clock'>) {
     this.#agree = agree
     this.#services = services
   }
@@ -42,38 +43,43 @@ export class TrustedHeaders {
    * at once. Nodes that have not got so far are waited for.
    */
   async at(number: number, call: VerifiedCall, least: number = number): Promise<TrustedHeader | undefined> {
-    const { heads } = this.#services
+    const { heads, clock } = this.#services
     const voters = votersOf(call, heads)
+    const voterCount = voterCountOf(call, heads)
     const lowest = Math.max(least, number - maxBlocksBack)
     for (let height = number; height > lowest; height--) {
-      const header = await this.#agreedAt(height, voters)
+      const header = await this.#agreedAt(height, voters, voterCount)
       if (header !== undefined) return header
     }
-    for (let waits = 0; ; waits++) {
-      const header = await this.#agreedAt(lowest, voters)
+    const deadline = clock.monotonic() + maxCatchUpMs
+    const signal = call.signal ?? call.origin.signal
+    for (;;) {
+      const header = await this.#agreedAt(lowest, voters, voterCount)
       const lagging = voters.map(({ name }) => name).filter(name => !heads.hasBlock(name, lowest))
-      if (header !== undefined || lagging.length === 0 || waits === voters.length) return header
-      await heads.waitForBlock(lagging, lowest, { timeoutMs: maxCatchUpMs, signal: call.signal ?? call.origin.signal })
+      const timeoutMs = deadline - clock.monotonic()
+      if (header !== undefined || lagging.length === 0 || timeoutMs <= 0 || signal.aborted) return header
+      await heads.waitForBlock(lagging, lowest, { timeoutMs, signal })
     }
   }
 
   /** The header at that height, if it has this hash by now: the chain may have had another block there when it was looked up last. */
   async withHash(hash: string, number: number, call: VerifiedCall): Promise<TrustedHeader | undefined> {
     const header = await this.at(number, call)
-    if (header?.hash === hash) return header
+    if (header === undefined || header.hash === hash) return header
     this.forget(number)
     const now = await this.at(number, call)
     return now?.hash === hash ? now : undefined
   }
 
   /** Callers at the same time share the requests. */
-  #agreedAt(number: number, upstreams: readonly Target[]): Promise<TrustedHeader | undefined> {
+  #agreedAt(number: number, voters: readonly Target[], voterCount: number): Promise<TrustedHeader | undefined> {
     const { snapshot } = this.#services.heads
+    const { headVersion, finalityVersion } = snapshot
     const cached = this.#byNumber.get(number)
-    if (cached !== undefined && (cached.headVersion ?? snapshot.headVersion) === snapshot.headVersion) return cached.header
-    const header = this.#request(number, upstreams)
+    if (cached !== undefined && cached.version === (cached.isFinal ? finalityVersion : headVersion)) return cached.header
+    const header = this.#request(number, voters, voterCount)
     const isFinal = number <= (snapshot.finalizedBlockOf()?.number ?? -1)
-    this.#byNumber.set(number, { header, headVersion: isFinal ? undefined : snapshot.headVersion })
+    this.#byNumber.set(number, { header, isFinal, version: isFinal ? finalityVersion : headVersion })
     void header.then(found => {
       if (found === undefined && this.#byNumber.peek(number)?.header === header) this.#byNumber.delete(number)
     })
@@ -82,7 +88,7 @@ export class TrustedHeaders {
 
   /** The chain may have other blocks by now: those that are not final are looked up anew. */
   forgetRecent(): void {
-    for (const [number, { headVersion }] of this.#byNumber.entries()) if (headVersion !== undefined) this.#byNumber.delete(number)
+    for (const [number, { isFinal }] of this.#byNumber.entries()) if (!isFinal) this.#byNumber.delete(number)
   }
 
   /** The chain may have another block at that height by now. */
@@ -90,11 +96,11 @@ export class TrustedHeaders {
     this.#byNumber.delete(number)
   }
 
-  #request(number: number, upstreams: readonly Target[]): Promise<TrustedHeader | undefined> {
-    const answers = upstreams.map(target => this.#requestFrom(target, number))
+  #request(number: number, voters: readonly Target[], voterCount: number): Promise<TrustedHeader | undefined> {
+    const answers = voters.map(target => this.#requestFrom(target, number))
     void Promise.all(answers).then(all => this.#warnOfOtherHashes(number, all))
     const headers = answers.map(answer => answer.then(header => (header === 'other hash' ? undefined : header)))
-    return agreedValue(headers, ({ hash }) => hash, requiredVotesOf(this.#agree, upstreams.length))
+    return agreedValue(headers, ({ hash }) => hash, requiredVotesOf(this.#agree, voterCount))
   }
 
   #warnOfOtherHashes(block: number, answers: readonly (TrustedHeader | 'other hash' | undefined)[]): void {

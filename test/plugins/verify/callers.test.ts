@@ -99,6 +99,10 @@ t.test('callers whose key allows it ask for less or more verification', async t 
     t.equal(await creditsOf('eth_getLogs', logs), 510)
     t.equal(await creditsOf('eth_getLogs', logs, withHeader('none')), 255)
     t.equal(await creditsOf('eth_call', [{ to: account }, '0x8']), 120)
+    const { result: id } = await gateway.call('eth_newFilter', [{ fromBlock: '0x8', toBlock: '0x8' }], withHeader('proof'))
+    const filterLogs = (caller = {}) => gateway.call('eth_getFilterLogs', [id!], { key: 'both', ...caller })
+    t.match(await filterLogs(), { verified: 'proof', credits: 510 }, 'by eth_getLogs')
+    t.match(await filterLogs(withHeader('none')), { verified: 'none', credits: 255 })
   })
 
   t.test('and count for credits per second by the same price', async t => {
@@ -123,6 +127,7 @@ t.test('callers whose key allows it ask for less or more verification', async t 
     const described = (result as { readonly methods: readonly JsonMembers[] }).methods
     const of = (name: string) => described.find(each => each['name'] === name)
     t.match(of('eth_getLogs'), { 'x-credits': 510, 'x-verification': 'proof', 'x-verify-credits': { none: 255, proof: 510 } })
+    t.match(of('eth_getFilterLogs'), { 'x-credits': 510, 'x-verification': 'proof', 'x-verify-credits': { none: 255, proof: 510 } })
     t.match(of('eth_getStorageAt'), { 'x-credits': 80, 'x-verify-credits': { none: 80, proof: 160 } })
     t.match(of('eth_call'), { 'x-credits': 120, 'x-verification': '2 of 2' })
     t.match(of('eth_getBlockByNumber'), { 'x-credits': 80, 'x-verification': 'check' })
@@ -197,4 +202,23 @@ t.test('on a chain whose headers cannot be hashed, a proof is a problem with the
   )
   const gateway = await open('{ methods: { eth_getBalance: check } }', { nodes: honest(), network })
   await gateway.stop()
+})
+
+t.test('on Polygon state alone is proven: no root and no bloom has the logs of its bridge', async t => {
+  const network = { chainId: 137 }
+  for (const method of ['eth_getLogs', "'eth_get*'"])
+    await t.rejects(
+      open(`{ methods: { ${method}: proof } }`, { nodes: honest(), network }),
+      /pipeline\.yaml:\d+:\d+[^]*state alone is proven on chain 137: transactions and logs of the bridge/,
+    )
+  const gateway = await open('{ methods: { eth_getBalance: proof, eth_getLogs: 2 of 2 }, costs: { proof: 3x, quorum: 2x } }', {
+    nodes: honest(),
+    network,
+    keys: { plain: { verify: ['proof'] } },
+  })
+  t.teardown(() => gateway.stop())
+  t.match(await gateway.call('eth_getBalance', balance), { result: tip.balance, verified: 'proof' })
+  const wish = { headers: { 'tollgate-verify': 'proof' } }
+  const logs = [{ fromBlock: '0x8', toBlock: '0x8' }]
+  t.match(await gateway.call('eth_getLogs', logs, wish), { verified: 'quorum', credits: 510 }, 'as without the header')
 })

@@ -4,6 +4,7 @@ import { logsBloomOf } from '../../../plugins/verify/logs-bloom.ts'
 import type { Json, Request } from '../../../src/plugin/call.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../../support/anvil-chain.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 import { openProofs } from './proof-fixture.ts'
 import type { Node } from './proof-fixture.ts'
 import type { JsonMembers } from './verify-fixture.ts'
@@ -166,6 +167,33 @@ t.test('logs of a real node', async t => {
     t.equal(gateway.listeners.size, 1)
     await gateway.stop()
     t.equal(gateway.listeners.size, 0)
+  })
+
+  t.test('a query takes no longer than one that is not proven may', async t => {
+    const hung: Node = request => (request.method === 'eth_getBlockReceipts' ? new Promise(() => {}) : honest(request))
+    const gateway = openProofs({ one: hung, two: honest }, known)
+    const reply = gateway.reply('eth_getLogs', query)
+    await waitUntil(() => gateway.requests.includes('one eth_getBlockReceipts'))
+    gateway.clock.advance(10_000)
+    t.match(await reply, { error: { code: -32005, message: 'query timeout exceeded' }, retryElsewhere: true })
+    const neverAnswered: Node = request => (request.method === 'eth_getLogs' ? new Promise(() => {}) : honest(request))
+    const compared = openProofs({ one: honest, two: neverAnswered }, { ...known, policies: { eth_getLogs: '2 of 2' } })
+    const refused = compared.reply('eth_getLogs', query)
+    await waitUntil(() => compared.requests.includes('two eth_getLogs'))
+    compared.clock.advance(10_000)
+    t.match(await refused, { error: { code: -32005 }, fault: 'gateway' })
+  })
+
+  t.test('for subscribers no drained node is asked, and it has no say about the header', async t => {
+    const block = await chain.request<JsonMembers>('eth_getBlockByNumber', first, false)
+    const gateway = openProofs({ drained: honest, one: honest, two: honest }, { ...known, drained: ['drained'] })
+    t.same(await gateway.feedLogs(block), await chain.request('eth_getLogs', { blockHash: block['hash']! }))
+    t.notOk(
+      gateway.requests.some(each => each.startsWith('drained')),
+      String(gateway.requests),
+    )
+    const tooFew = openProofs({ drained: honest, one: honest }, { ...known, drained: ['drained'], agree: 2 })
+    t.equal(await tooFew.feedLogs(block), undefined)
   })
 
   t.test('queries that need more bytes than maxProofBytes are passed on', async t => {

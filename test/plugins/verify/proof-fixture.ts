@@ -4,6 +4,8 @@ import { Cancellation } from '../../../src/plugin/call.ts'
 import type { Json, Request, Signal, Target } from '../../../src/plugin/call.ts'
 import { isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
+import { createMetricsRegistry } from '../../../src/services/metrics.ts'
+import { NodeStatuses } from '../../../src/services/node-status.ts'
 import type { ChainSnapshot, FeedListener, Heads } from '../../../src/services/index.ts'
 import type { JsonMembers } from './verify-fixture.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
@@ -25,8 +27,12 @@ interface ProofOptions {
   readonly head?: () => number | undefined
   /** The height that callers have been told. */
   readonly reportedHeight?: number
-  /** Called when a node is waited for; until then, the node `lagging` lacks the reported block. */
-  readonly onWait?: () => void
+  /** Names of nodes. */
+  readonly drained?: readonly string[]
+  /** Called when a node is waited for; until then, the node `lagging` lacks the reported block. A node `stuck` always does. */
+  readonly onWait?: (timeoutMs: number) => void
+  /** The newest finalized block. */
+  readonly finalized?: number
 }
 
 const methods = {
@@ -50,7 +56,9 @@ export const openProofs = (
     chainId = 1,
     head = () => undefined,
     reportedHeight = 0,
+    drained = [],
     onWait,
+    finalized,
   }: ProofOptions = {},
 ) => {
   const log = new TestLog()
@@ -62,17 +70,19 @@ export const openProofs = (
     return value === undefined ? refuse('unavailable', { source: 'node', upstream: name }) : fakeResult(value, { upstream: name })
   }
   let headVersion = 0
+  let finalityVersion = 0
+  const finalizedBlockOf = () => (finalized === undefined ? undefined : { number: finalized, hash: '' })
   let hasWaited = false
   const listeners = new Set<FeedListener>()
-  const snapshot = (): Partial<ChainSnapshot> => ({ head: head(), reportedHeight, headVersion, finalizedBlockOf: () => undefined })
+  const snapshot = (): Partial<ChainSnapshot> => ({ head: head(), reportedHeight, headVersion, finalityVersion, finalizedBlockOf })
   const heads = {
     get snapshot() {
       return snapshot()
     },
-    hasBlock: (name: string) => name !== 'lagging' || hasWaited || onWait === undefined,
-    async waitForBlock() {
+    hasBlock: (name: string) => name !== 'stuck' && (name !== 'lagging' || hasWaited || onWait === undefined),
+    async waitForBlock(_upstreams: readonly string[], _block: number, { timeoutMs }: { readonly timeoutMs: number }) {
       hasWaited = true
-      onWait?.()
+      onWait?.(timeoutMs)
     },
     reportHeight: (_upstream: string, height: number) => height,
     feeds: {
@@ -83,7 +93,8 @@ export const openProofs = (
         },
       },
     },
-    exclusionOf: (name: string) => (name === 'otherChain' ? 'chain' : undefined),
+    targets,
+    exclusionOf: (name: string) => ({ otherChain: 'chain', unverified: 'unverified' })[name],
   }
   const options = {
     methods: { ...policies, ...methods, ...policies },
@@ -103,25 +114,28 @@ export const openProofs = (
     log,
     upstreamClient: { request, disconnects: () => 0 },
     heads: heads as unknown as Heads,
+    nodes: new NodeStatuses(createMetricsRegistry(), { of: () => new Set(drained), onReadmitted: () => undefined }).of('devnet'),
   }
   const stage = createStage(verify, options, services)
   const [firstTarget, ...otherTargets] = targets
-  const answer = async (method: string, params: readonly Json[], signal: Signal = new Cancellation()): Promise<Json | undefined> => {
-    const ask = (target: Target) => {
-      const call = { ...fakeCall(method, params, { target, upstreams: targets }), signal }
-      return stage.handle(call, async below => request(below.context.target, below.context.request))
-    }
-    let reply = await ask(firstTarget!)
+  const reply = (method: string, params: readonly Json[], target = firstTarget!, signal: Signal = new Cancellation()): Promise<Reply> => {
+    const call = { ...fakeCall(method, params, { target, upstreams: targets }), signal }
+    return stage.handle(call, async below => request(below.context.target, below.context.request))
+  }
+  const answer = async (method: string, params: readonly Json[], signal?: Signal): Promise<Json | undefined> => {
+    const ask = (target: Target | undefined) => reply(method, params, target, signal)
+    let answered = await ask(firstTarget)
     for (const target of hasFailover ? otherTargets : []) {
-      if (!isFailure(reply) || (reply.fault !== 'upstream' && reply.retryElsewhere !== true)) break
-      reply = await ask(target)
+      if (!isFailure(answered) || (answered.fault !== 'upstream' && answered.retryElsewhere !== true)) break
+      answered = await ask(target)
     }
-    return isFailure(reply) ? undefined : JSON.parse(toBuffer(reply.result).toString())
+    return isFailure(answered) ? undefined : JSON.parse(toBuffer(answered.result).toString())
   }
   return {
     log,
     requests,
     newHead: () => (headVersion += 1),
+    revertFinality: () => (finalityVersion += 1),
     listeners,
     clock,
     /** The feed has these blocks. */
@@ -134,6 +148,14 @@ export const openProofs = (
       }))
       for (const listener of listeners) listener.onUpdate({ removed: [], added })
     },
+    /** The logs of a block of the feed, as subscribers get them. */
+    async feedLogs({ number, hash, parentHash }: JsonMembers): Promise<Json | undefined> {
+      const block = { number: Number(number), hash: String(hash), parentHash: String(parentHash), json: '[]' }
+      const text = await stage.events?.verifyLogs?.(block)
+      return text === undefined ? undefined : JSON.parse(text)
+    },
+    /** The reply of the first node. */
+    reply: (method: string, ...params: readonly Json[]) => reply(method, params),
     stop: () => stage.stop?.(),
     /** The answer of the first node, as the caller gets it; undefined for a failure. */
     call: (method: string, ...params: readonly Json[]) => answer(method, params),

@@ -6,7 +6,7 @@ import { trieRootOf } from '../../../plugins/verify/trie-root.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { openProofs } from './proof-fixture.ts'
 import type { Node } from './proof-fixture.ts'
-import { arbitrumBlocks, unichainBlock } from './recorded-blocks.ts'
+import { arbitrumBlocks, arbitrumClassicBlock, opGoerliBlock, unichainBlock } from './recorded-blocks.ts'
 import { openVerify } from './verify-fixture.ts'
 import type { JsonMembers } from './verify-fixture.ts'
 
@@ -84,6 +84,63 @@ t.test('a block of the OP stack', async t => {
     t.same(log.lines, [])
   })
 })
+
+t.test('a block of the OP stack before Canyon', async t => {
+  const { block, fullBlock, receipts } = opGoerliBlock()
+  const chainId = 420
+  const [hash, number] = [block['hash']!, block['number']!]
+  const options = { chainId, head: () => Number(number) }
+  const open = (given: readonly JsonMembers[]) =>
+    openProofs({ one: nodeWith(fullBlock, given), two: nodeWith(fullBlock, receipts) }, options)
+
+  t.test('is proven, although the nonce of its deposit is not in the root', async t => {
+    const { call, log } = open(receipts)
+    t.same(await call('eth_getBlockByNumber', number, true), fullBlock)
+    t.same(await call('eth_getBlockReceipts', number), receipts)
+    t.same(await call('eth_getTransactionReceipt', receipts[0]!['transactionHash']!), receipts[0])
+    const beforeRegolith = receipts.map(({ depositNonce: _, ...receipt }) => receipt as JsonMembers)
+    t.same(await open(beforeRegolith).call('eth_getBlockReceipts', number), beforeRegolith)
+    t.same(log.lines, [])
+  })
+
+  t.test('and a receipt of another status is found', async t => {
+    const { call, log } = open([{ ...receipts[0]!, status: '0x0' }])
+    t.equal(await call('eth_getBlockReceipts', number), undefined)
+    t.match(log.lines[0], { message: 'upstream returned a wrong result' })
+    const gateway = openVerify({ chainId })
+    t.ok(await gateway.accepts('eth_getBlockByHash', [hash, true], fullBlock))
+    t.ok(await gateway.accepts('eth_getBlockReceipts', [number], receipts))
+  })
+
+  t.test('a deposit whose version does not go with the fork of the block is no lie, and proves nothing', async t => {
+    const withVersion = open([{ ...receipts[0]!, depositReceiptVersion: '0x1' }])
+    t.equal(await withVersion.call('eth_getBlockReceipts', number), undefined)
+    const [first, ...others] = unichain.receipts
+    const { depositReceiptVersion: _, ...deposit } = first as JsonMembers
+    const sinceCanyon = openProofs(
+      { one: nodeWith(unichain.fullBlock, [deposit, ...others]), two: nodeWith(unichain.fullBlock, unichain.receipts) },
+      { chainId: unichain.chainId, head: () => Number(unichain.block['number']) },
+    )
+    t.equal(await sinceCanyon.call('eth_getBlockReceipts', unichain.block['number']!), undefined)
+    t.same([...withVersion.log.lines, ...sinceCanyon.log.lines], [])
+  })
+})
+
+t.test(
+  'a block of Arbitrum before Nitro has the hash of the fields of Ethereum alone: nothing else is proven, and no node is blamed',
+  async t => {
+    const { fullBlock, receipts } = arbitrumClassicBlock()
+    t.equal(headerHashOf(fullBlock), fullBlock['hash'])
+    const node: Node = async request =>
+      request.method === 'eth_getProof' ? { accountProof: [], storageProof: [] } : nodeWith(fullBlock, receipts)(request)
+    const number = fullBlock['number']!
+    const { call, log } = openProofs({ one: node, two: node }, { chainId: arbitrumChainId, head: () => Number(number) })
+    t.equal(await call('eth_getBlockByNumber', number, true), undefined)
+    t.equal(await call('eth_getBlockReceipts', number), undefined)
+    t.equal(await call('eth_getBalance', receipts[0]!['from']!, number), undefined)
+    t.same(log.lines, [])
+  },
+)
 
 t.test('blocks of Arbitrum have the hash of the fields of Ethereum, and are accepted by check', async t => {
   const gateway = openVerify({ chainId: arbitrumChainId })

@@ -168,6 +168,122 @@ export const unichainBlock = (): BlockAnswers => {
   return { block, fullBlock: { ...header, transactions: transactions as readonly JsonMembers[] }, receipts, logs }
 }
 
+const noLogs = logsBloomOf([])
+
+/** Block 8,381,743 of OP Goerli: with its fork Regolith, and before Canyon. Its only receipt, which was not recorded, follows from the header; its root shows that. */
+export const opGoerliBlock = (): BlockAnswers => {
+  const hash = '0x2e4f4aff36bb7951be9742ad349fb1db84643c6bbac5014f3d196fd88fe333eb'
+  const place = { blockHash: hash, blockNumber: '0x7fe52f', transactionIndex: '0x0' }
+  const [from, to] = ['0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001', '0x4200000000000000000000000000000000000015']
+  const transactionHash = '0x661df2908a63c9701ef4f9bc1d62432f08cbdc8c6fe6012af49405c00de5f69d'
+  const transaction: JsonMembers = {
+    type: '0x7e',
+    from,
+    to,
+    gas: '0xf4240',
+    gasPrice: '0x0',
+    hash: transactionHash,
+    input:
+      '0x015d8eb900000000000000000000000000000000000000000000000000000000008768240000000000000000000000000000000000000000000000000000000064443450000000000000000000000000000000000000000000000000000000000000000e0444c991c5fe1d7291ff34b3f5c3b44ee861f021396d33ba3255b83df30e357d00000000000000000000000000000000000000000000000000000000000000050000000000000000000000007431310e026b69bfc676c0013e12a1a11411eec9000000000000000000000000000000000000000000000000000000000000083400000000000000000000000000000000000000000000000000000000000f4240',
+    mint: '0x0',
+    nonce: '0x41ed06',
+    r: '0x0',
+    s: '0x0',
+    sourceHash: '0x34ad504eea583add76d3b9d249965356ef6ca344d6766644c929357331bb0dc9',
+    v: '0x0',
+    value: '0x0',
+    ...place,
+  }
+  const receipt = {
+    ...{ type: '0x7e', status: '0x1', from, to, contractAddress: null, effectiveGasPrice: '0x0', transactionHash },
+    ...{ cumulativeGasUsed: '0xb711', gasUsed: '0xb711', depositNonce: '0x41ed06' },
+    ...place,
+    logs: [],
+    logsBloom: noLogs,
+  }
+  const header = {
+    baseFeePerGas: '0x32',
+    difficulty: '0x0',
+    extraData: '0x',
+    gasLimit: '0x17d7840',
+    gasUsed: '0xb711',
+    hash,
+    logsBloom: noLogs,
+    miner: '0x4200000000000000000000000000000000000011',
+    mixHash: '0x7aeec5550a9b0616701e49ab835af5f10eadba2a0582016f0e256c9cace0c046',
+    nonce: '0x0000000000000000',
+    number: '0x7fe52f',
+    parentHash: '0xeccf4c06ad0d27be1cadee5720a509d31a9de0462b52f2cf6045d9a73c9aa504',
+    receiptsRoot: '0x29079b696c12a19999f3bb303fddb6fc12fb701f427678cca24954b91080ada3',
+    sha3Uncles: '0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347',
+    size: '0x365',
+    stateRoot: '0x5905b2423f299a29db41e377d7ceadf4baa49eed04e1b72957e8c0985e04e730',
+    timestamp: '0x644434c2',
+    totalDifficulty: '0x0',
+    transactionsRoot: '0x030e481411042a769edde83d790d583ed69f9d3098d4a78d00e008f749fcfd97',
+    uncles: [],
+  }
+  return {
+    block: { ...header, transactions: [transactionHash] },
+    fullBlock: { ...header, transactions: [transaction] },
+    receipts: [receipt],
+    logs: [],
+  }
+}
+
+/** Block 16,464,264 of Arbitrum One, from before Nitro, with its receipt. */
+export const arbitrumClassicBlock = (): Pick<BlockAnswers, 'fullBlock'> & { readonly receipts: readonly JsonMembers[] } => {
+  const hash = '0x4bdcb70f92ad97174eee27e9222d555ed184a11e25fcce551a34d56304216ded'
+  const place = { blockHash: hash, blockNumber: '0xfb3988', transactionIndex: '0x0' }
+  const [from, to] = ['0xa2063a205c6ce5df0163f2295d9fc94d1a624e4b', '0xa3af00a4ca8a11b840b1cb190d1c1d66da1546fc']
+  const transactionHash = '0x62b7f8049679e7509ace9ed2e58579b83c8670d73f467a1e1cfa95076033c76a'
+  const transaction = {
+    type: '0x78',
+    from,
+    to,
+    gas: '0xd0bc',
+    gasPrice: '0x30783134626639633464372e3333333333333333333333333333333333333333',
+    hash: transactionHash,
+    input: '0x',
+    nonce: '0x2',
+    r: '0x11208fb89d76cbeb969ba0f80f5468272b53a876a34f8e66fe423cb125990781',
+    s: '0x295b8be68b7c5d0ee9fd7ebdc424514267b2eee3ffc44261ccd9b10579ec633a',
+    v: '0x14986',
+    value: '0x1bc16d674ec80000',
+    ...place,
+  }
+  const receipt = {
+    ...{ type: '0x78', status: '0x1', from, to, contractAddress: null, effectiveGasPrice: '0x1051d2b95', transactionHash },
+    ...{ cumulativeGasUsed: '0x0', gasUsed: '0xb823', gasUsedForL1: '0xb823', l1BlockNumber: '0xe594b3' },
+    ...place,
+    logs: [],
+    logsBloom: noLogs,
+  }
+  const fullBlock = {
+    difficulty: '0x0',
+    extraData: '0x',
+    gasLimit: '0xaf23c66',
+    gasUsed: '0x0',
+    hash,
+    l1BlockNumber: '0xe594b3',
+    logsBloom: noLogs,
+    miner: '0x0000000000000000000000000000000000000000',
+    mixHash: `0x${'0'.repeat(64)}`,
+    nonce: '0x0000000000000000',
+    number: '0xfb3988',
+    parentHash: '0xa2eb63c42b739dcee22ce36f9060b9309f4d7728911ee6bacb7ec2681a15cdfd',
+    receiptsRoot: '0xf5f7c8ceaa7dbf8aad936af1c22107680d622fc707bfd053a2240aa3cbd83ea3',
+    sha3Uncles: '0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347',
+    size: '0x2bd',
+    stateRoot: `0x${'0'.repeat(64)}`,
+    timestamp: '0x62bc79d0',
+    transactions: [transaction],
+    transactionsRoot: '0x701c7288a9c3e05e2f95e205e98794711deb5c8f05129ec7c6a7d44ffcc832df',
+    uncles: [],
+  }
+  return { fullBlock, receipts: [receipt] }
+}
+
 const arbitrumHeader = {
   difficulty: '0x1',
   gasLimit: '0x4000000000000',

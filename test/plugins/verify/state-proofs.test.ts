@@ -137,6 +137,14 @@ t.test('state of a real node', async t => {
     t.equal(await openProofs({ honest, liar: forge, third: honest }, { agree: 3 }).call(method, ...params), undefined, 'all must agree')
     t.equal(await openProofs({ honest }).call(method, ...params), truth, 'one node alone')
     t.equal(await openProofs({ honest, otherChain: forge }).call(method, ...params), truth, 'a node of another chain has no say')
+    const unverified = openProofs({ honest, unverified: honest })
+    t.equal(
+      await unverified.call(method, ...params),
+      undefined,
+      'one of two is not believed alone, also where the other has not answered since the start',
+    )
+    t.notOk(unverified.requests.some(each => each.startsWith('unverified')))
+    t.equal(await openProofs({ honest, second: honest, unverified: forge }).call(method, ...params), truth)
     t.equal(await openProofs({ honest, down: async () => undefined }).call(method, ...params), undefined, 'one of two does not answer')
     const wrongHash = lying('eth_getBlockByNumber', block => ({ ...(block as JsonMembers), stateRoot: toSlot(1) }))
     t.equal(await openProofs({ honest, liar: wrongHash, third: honest }).call(method, ...params), truth)
@@ -165,6 +173,48 @@ t.test('state of a real node', async t => {
     t.equal(await openProofs({ honest, lagging: behind }, told).call(method, ...params), undefined)
     const waiting = openProofs({ honest, lagging: behind }, { ...told, onWait: () => (newest = head) })
     t.equal(await waiting.call(method, ...params), truth)
+  })
+
+  t.test('nodes that do not come to the reported block are waited for 4 s in all', async t => {
+    const behind: Node = async request => (Number(request.params[0]) === head ? null : honest(request))
+    let waitedMs = 0
+    const gateway = openProofs(
+      { honest, lagging: behind, stuck: behind },
+      {
+        ...{ head: () => head, reportedHeight: head },
+        onWait: timeoutMs => {
+          waitedMs += timeoutMs
+          gateway.clock.advance(timeoutMs)
+        },
+      },
+    )
+    const [method, ...params] = balance
+    t.equal(await gateway.call(method, ...params), undefined)
+    t.equal(waitedMs, 4_000)
+  })
+
+  t.test('the header of a final block is requested once, until finality is reverted', async t => {
+    let isReset = false
+    const node: Node = async request => {
+      const block = await honest(request)
+      if (!isReset || request.method !== 'eth_getBlockByNumber') return block
+      const other = { ...(block as JsonMembers), timestamp: '0x1' }
+      return { ...other, hash: headerHashOf(other) }
+    }
+    const gateway = openProofs({ one: node, two: node }, { head: () => head, finalized: head })
+    const [method, ...params] = balance
+    const truth = await chain.request<Json>(method, ...params)
+    const headerRequests = async () => {
+      gateway.requests.length = 0
+      t.equal(await gateway.call(method, ...params), truth)
+      return gateway.requests.filter(each => each.endsWith('eth_getBlockByNumber')).length
+    }
+    t.equal(await headerRequests(), 2)
+    gateway.newHead()
+    t.equal(await headerRequests(), 0)
+    isReset = true
+    gateway.revertFinality()
+    t.equal(await headerRequests(), 2)
   })
 
   t.test('after a reorg, the proof is judged by the header of now', async t => {

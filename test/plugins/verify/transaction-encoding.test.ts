@@ -3,7 +3,7 @@ import { parseTransaction, serializeTransaction } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import type { TransactionSerializable } from 'viem'
 import t from '../../support/tap.ts'
-import { hasKnownType, receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
+import { receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
 import { encodeTransaction, isEncodable } from '../../../plugins/verify/transaction-encoding.ts'
 import { senderOf } from '../../../plugins/verify/transaction-sender.ts'
 import { trieRootOf } from '../../../plugins/verify/trie-root.ts'
@@ -134,6 +134,4 @@ t.test('a deposit of the OP stack, and its receipt, have the roots that their bl
     ...{ depositNonce: '0x111', depositReceiptVersion: '0x1' },
   }
   t.equal(receiptsRootOf([receipt]), '0x8c303881b3e408cc739f55ef3e5133075d552cbec9ee987aff6b71f58cf291ee')
-  const { depositReceiptVersion: _, ...early } = receipt
-  t.notOk(hasKnownType(early), 'before the fork Canyon, receipts were in the root in another way')
 })
