@@ -25,7 +25,7 @@ import type { AnyStage, PipelineStage } from './pipeline.ts'
 import { PluginCalls } from './plugin-calls.ts'
 import type { WatchedPlugin } from './plugin-calls.ts'
 import type { SingletonReferences } from './singletons.ts'
-import { stageServices } from './stage-services.ts'
+import { chainSettingsOf, stageServices } from './stage-services.ts'
 import type { HostServices } from './stage-services.ts'
 
 /** A network that answers. */
@@ -236,15 +236,13 @@ const holdSeries = ({ name: network }: NetworkConfig, { metrics }: HostServices,
 }
 
 /** Shared by all pipelines of the network. */
-const openNetworkHeads = (
-  { name, chainId, blockTime, devNode, methods }: NetworkConfig,
-  host: HostServices,
-  singletons: SingletonReferences,
-): Heads => {
+const openNetworkHeads = (config: NetworkConfig, host: HostServices, singletons: SingletonReferences): Heads => {
+  const { name, methods } = config
   const { headsSource, clock, log, metrics } = host
-  return singletons.get(`${name}.heads`, { chainId, blockTime, devNode }, () =>
+  const chain = chainSettingsOf(config)
+  return singletons.get(`${name}.heads`, chain, () =>
     headsSource.open(name, {
-      ...{ chainId, blockTime, devNode },
+      ...chain,
       upstreamClient: host.upstreamClientOf(name),
       errorCategory: methods.errorCategory,
       clock,

@@ -63,12 +63,13 @@ export const stageServices = (
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, ...given } = host
   const { upstreamClientOf, servingEvents, nodeStatuses, evidenceWriter, tracing, checksContext: ____, ...hostServices } = given
-  const { name, chainId, blockTime, devNode, steps } = config
+  const { name, steps } = config
+  const chain = chainSettingsOf(config)
   const upstreamClient = upstreamClientOf(name)
   const shared = {
     ...hostServices,
     upstreamClient: tracing?.traceRequests(upstreamClient) ?? upstreamClient,
-    network: Object.freeze({ name, chainId, blockTime, devNode }),
+    network: Object.freeze({ name, ...chain }),
     methods,
     heads,
     offers,
@@ -84,12 +85,15 @@ export const stageServices = (
   return (step, i) => ({
     ...shared,
     log: host.log.child({ network: name, plugin: step.name }),
-    // What is known of one chain must not be found by another. Names of steps are unique within a pipeline.
+    // What is known of one chain must not be found by another, nor follow heads that are no longer tracked. Names of steps are unique within a pipeline.
     singleton: (singletonName, settings, make) =>
-      singletons.get(`${name}.${step.name}.${singletonName}`, [chainId, blockTime, settings, answerersBelow(steps, i)], make),
+      singletons.get(`${name}.${step.name}.${singletonName}`, [chain, settings, answerersBelow(steps, i)], make),
     vary: varyBelow(steps.slice(i + 1)),
   })
 }
+
+/** With others of these, the network has other heads. */
+export const chainSettingsOf = ({ chainId, blockTime, devNode }: NetworkConfig) => ({ chainId, blockTime, devNode })
 
 const withSpans = (tracing: Tracing): typeof withoutSpans => ({
   traceparent: call => tracing.currentTraceparent() ?? withoutSpans.traceparent(call),

@@ -58,14 +58,14 @@ const hostServices = () => {
 }
 
 /** A network with these plugins, without options. */
-const configOf = (plugins: readonly AnyPlugin[], chainId = 1): NetworkConfig => {
+const configOf = (plugins: readonly AnyPlugin[]): NetworkConfig => {
   const steps = plugins.map(plugin => ({
     name: plugin.name,
     plugin,
     options: {},
     problemAt: (_path: Path, message: string) => ({ file: 'net.yaml', line: 1, column: 1, message }),
   }))
-  return { name: 'net', chainId, blockTime: 1000, devNode: false, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
+  return { name: 'net', chainId: 1, blockTime: 1000, devNode: false, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
 }
 
 const networkOf = async (...plugins: readonly AnyPlugin[]) => {
@@ -568,15 +568,17 @@ t.test('singletons', async t => {
     t.same(counts, { made: 2, closed: 1 })
   })
 
-  t.test('a network that moves to another chain shares nothing with what it was', async t => {
-    const host = hostServices()
-    const { plugin, counts } = countingPlugin()
-    const old = await build(host, configOf([plugin, last]))
-    const current = await build(host, configOf([plugin, last], 2))
-    t.not(current.heads, old.heads)
-    t.same(counts, { made: 2, closed: 0 })
-    await old.stop()
-    t.same(counts, { made: 2, closed: 1 })
+  t.test('a network with another chain, block time or kind of node shares nothing with what it was', async t => {
+    for (const change of [{ chainId: 2 }, { blockTime: 2_000 }, { devNode: true }]) {
+      const host = hostServices()
+      const { plugin, counts } = countingPlugin()
+      const old = await build(host, configOf([plugin, last]))
+      const current = await build(host, { ...configOf([plugin, last]), ...change })
+      t.not(current.heads, old.heads)
+      t.same(counts, { made: 2, closed: 0 }, JSON.stringify(change))
+      await old.stop()
+      t.same(counts, { made: 2, closed: 1 })
+    }
   })
 
   t.test('are closed after the stages that use them have stopped, and a failure is logged', async t => {

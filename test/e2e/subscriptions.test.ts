@@ -283,9 +283,9 @@ t.test('a reload of the configuration loses no event', async t => {
   t.ok((await client.call('eth_chainId')).result, 'and the socket lives')
 })
 
-t.test('a reload that changes the block time closes sockets with subscriptions, says why, and keeps the metrics of upstreams', async t => {
+t.test('a reload with another blockTime or devNode closes sockets with subscriptions and says why; metrics of upstreams stay', async t => {
   const { deployment, connect, running } = await startGateway(t, {})
-  const [client, other] = [await connect(), await connect()]
+  const [client, other, last] = [await connect(), await connect(), await connect()]
   await subscribe(client, 'newHeads')
   const seriesOfUpstreams = async () => {
     const { text } = await running.get('/metrics')
@@ -294,14 +294,22 @@ t.test('a reload that changes the block time closes sockets with subscriptions, 
   }
   const before = await seriesOfUpstreams()
   t.ok(before.includes('tollgate_upstream_up') && before.includes('tollgate_upstream_requests_in_flight'))
-  deployment.writeNetwork('devnet', { ...networkFile('devnet', [chain.url], { subscriptions: {} }), blockTime: '3s' })
+  const network = { ...networkFile('devnet', [chain.url], { subscriptions: {} }), blockTime: '3s' }
+  const closed = { code: 1013, reason: 'the chain ID, block time or devNode of the network has changed; subscribe again' }
+  deployment.writeNetwork('devnet', network)
   process.kill(running.pid, 'SIGHUP')
   await running.waitForEvent('reloaded')
-  t.same(await client.closed, { code: 1013, reason: 'the chain ID or block time of the network has changed; subscribe again' })
+  t.same(await client.closed, closed)
   await subscribe(other, 'newHeads')
   await chain.request('anvil_mine', '0x1')
   t.equal((await nextHeaders(other, 1)).length, 1, 'another socket stays open, and can subscribe')
   t.same(await seriesOfUpstreams(), before)
+  deployment.writeNetwork('devnet', { ...network, devNode: true })
+  process.kill(running.pid, 'SIGHUP')
+  t.same(await other.closed, closed)
+  await subscribe(last, 'newHeads')
+  await chain.request('anvil_mine', '0x1')
+  t.equal((await nextHeaders(last, 1)).length, 1)
 })
 
 t.test('a reload that removes credits and network-access, or adds them, holds for events of open sockets', async t => {
