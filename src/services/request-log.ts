@@ -86,13 +86,14 @@ export class RequestLog {
     this.#timers = [this.#clock.every(flushIntervalMs, () => void this.flush()), this.#clock.every(requestSpanMs, () => void this.#sweep())]
   }
 
-  /** Writes what waits, if the store takes it. */
+  /** Writes what waits, if the store takes it. A batch that was begun before has not all of that, and may have failed for what is over by now. */
   async stop(): Promise<void> {
     for (const timer of this.#timers) timer.cancel()
-    for (let bytes = Infinity; this.#pendingBytes < bytes && this.#pending.length > 0; ) {
-      bytes = this.#pendingBytes
-      await this.flush()
-    }
+    for (let failures = 0; failures < 2 && this.#hasUnwritten; ) if (!(await this.flush())) failures += 1
+  }
+
+  get #hasUnwritten(): boolean {
+    return this.#unacknowledged !== undefined || this.#pending.length > 0
   }
 
   configure(config: RequestLogConfig): void {
@@ -124,17 +125,19 @@ export class RequestLog {
     Object.assign(request, { outcome, code, message, credits: 0 })
   }
 
-  readonly flush = singleFlight(async (): Promise<void> => {
+  /** False when the store has not taken the batch. */
+  readonly flush = singleFlight(async (): Promise<boolean> => {
     this.#unacknowledged ??= this.#takeBatch()
     const batch = this.#unacknowledged
-    if (batch === undefined) return
+    if (batch === undefined) return true
     try {
       const { retention: retentionMs, maxBytes } = this.#config
       await withTimeout(this.#clock, storeTimeoutMs, this.#store.addRequests(batch, { retentionMs, maxBytes }))
       for (const { account } of batch.accounts) this.#written.add(account)
       this.#unacknowledged = undefined
+      return true
     } catch {
-      // The ledger, which asks the store as often, logs outages.
+      return false // the ledger, which asks the store as often, logs outages
     }
   })
 

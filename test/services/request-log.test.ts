@@ -24,10 +24,11 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
   const clock = new TestClock()
   const batches: RequestBatch[] = []
   const swept: (readonly string[])[] = []
-  const state = { isDown: false }
+  const state: { isDown: boolean; isReady?: Promise<void>; failures: number } = { isDown: false, failures: 0 }
   const store: RequestLogStore = {
     async addRequests(batch) {
-      if (state.isDown) throw new Error('connection refused')
+      await state.isReady
+      if (state.isDown || (state.failures -= 1) >= 0) throw new Error('connection refused')
       batches.push(structuredClone(batch))
     },
     sweepRequests: async (_limits, accounts) => void swept.push([...accounts]),
@@ -181,6 +182,25 @@ t.test('while the store is unreachable the newest requests wait in bounded memor
   t.equal(accounts.at(-1), 'acc_7999')
   t.equal(new Set(batches.map(({ id }) => id)).size, batches.length)
   for (const batch of batches) t.ok(JSON.stringify(batch).length < 100_000)
+})
+
+t.test('a stop writes what has come while a batch was being written, and a batch that the store has failed to take', async t => {
+  for (const failures of [0, 1]) {
+    const { log, state, end, advance, written } = openLog()
+    let release = (): void => undefined
+    state.isReady = new Promise(resolve => (release = resolve))
+    state.failures = failures
+    end({ params: ['first'] })
+    await advance()
+    end({ params: ['second'] })
+    const stopped = log.stop()
+    release()
+    await stopped
+    t.same(
+      written().map(({ params }) => params),
+      ['["first"]', '["second"]'],
+    )
+  }
 })
 
 t.test('every ten minutes what is too old is dropped, and what accounts have too much of', async t => {
