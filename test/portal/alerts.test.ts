@@ -401,8 +401,8 @@ t.test('a webhook that fails is tried again with back-off for a day, always as t
   }
   t.same(attemptTimes, [5_000, 35_000, 95_000, 215_000], 'after 30, 60 and 120 s')
   t.match(await scenario.deliveries(), [{ state: 'pending', attempts: 4, lastStatus: 'HTTP 500' }])
-  for (let hour = 0; hour < 26; hour += 2) {
-    scenario.clock.advance(2 * hourMs)
+  for (let hour = 0; hour < 26; hour += 1) {
+    scenario.clock.advance(hourMs)
     await scenario.round(...gateways)
   }
   t.match(await scenario.deliveries(), [{ state: 'failed', lastStatus: 'HTTP 500' }])
@@ -416,6 +416,23 @@ t.test('a webhook that fails is tried again with back-off for a day, always as t
     'one line in the log',
   )
   t.notMatch(JSON.stringify(scenario.log.lines), /127\.0\.0\.1|portal-secret-canary/)
+})
+
+t.test('a message that had no receiver for a day is not sent to the next one', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const [first, second] = [await receiverFor(t), await receiverFor(t)]
+  first.answerWith(500)
+  await changeAlerts(scenario.services, 'acc_1', { webhook: first.url, daily: [75], monthly: [] })
+  await scenario.spend(800)
+  const gateway = scenario.gateway()
+  await scenario.round(gateway)
+  await changeAlerts(scenario.services, 'acc_1', { webhook: null })
+  scenario.clock.advance(25 * hourMs)
+  await changeAlerts(scenario.services, 'acc_1', { webhook: second.url })
+  await scenario.round(gateway)
+  t.equal(second.received.length, 0)
+  t.match(await scenario.deliveries(), [{ state: 'failed', attempts: 1, lastStatus: 'HTTP 500' }])
+  t.equal(scenario.countOf('failed'), 1)
 })
 
 t.test('when the clock goes back by hours, alerts go on, and messages are tried again', async t => {

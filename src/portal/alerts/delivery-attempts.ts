@@ -54,16 +54,19 @@ export class Deliverer {
     this.#stopping.abort()
   }
 
-  /** Attempts a delivery that is pending and due, unless another gateway does. Rejects where the store fails. */
+  /** Attempts a delivery that is pending and due, or gives it up after a day, unless another gateway does. Rejects where the store fails. */
   async attempt(id: string, settings: AlertSettings): Promise<void> {
     const { store, clock } = this.#options
     const release = await tryLock(this.#options, `delivery ${id}`, deliveryLockTtlMs)
     if (release === undefined) return
     const delivery = await findDelivery(store, id)
     if (delivery !== undefined && isDue(delivery, clock.now())) {
-      const outcome = await this.#send(delivery, settings)
+      // It may have had no receiver since, and have another one now.
+      const isLate = clock.now() > delivery.created + maxDeliveryAgeMs
+      const outcome = isLate ? undefined : await this.#send(delivery, settings)
       // Where the outcome cannot be stored, the lock stays too: a delivery is not repeated at once.
-      if (!this.#stopping.signal.aborted || outcome.isDelivered) await replaceDelivery(store, this.#record(delivery, outcome))
+      if (outcome === undefined) await replaceDelivery(store, this.#giveUp(delivery))
+      else if (!this.#stopping.signal.aborted || outcome.isDelivered) await replaceDelivery(store, this.#record(delivery, outcome))
     }
     await release()
   }
@@ -111,18 +114,20 @@ export class Deliverer {
 
   /** The delivery after this attempt. */
   #record(delivery: Delivery, { isDelivered, status }: DeliveryOutcome): Delivery {
-    const { clock, log } = this.#options
-    const now = clock.now()
+    const now = this.#options.clock.now()
     const attempts = delivery.attempts + 1
     const nextAttempt = now + backoffDelayMs(deliveryRetryDelays, attempts)
-    const hasFailed = !isDelivered && nextAttempt > delivery.created + maxDeliveryAgeMs
-    const state = isDelivered ? 'delivered' : hasFailed ? 'failed' : 'pending'
-    const result = state === 'pending' ? 'retried' : state
-    const { account, channel } = delivery
-    this.#attempts(channel, result).add()
-    if (hasFailed)
-      log.warn({ event: 'alert-undelivered', account, channel, attempts, status, since: isoTime(delivery.created) }, undelivered)
-    return { ...delivery, state, attempts, nextAttempt, lastAttempt: now, lastStatus: status }
+    const attempted = { ...delivery, attempts, nextAttempt, lastAttempt: now, lastStatus: status }
+    if (!isDelivered && nextAttempt > delivery.created + maxDeliveryAgeMs) return this.#giveUp(attempted)
+    this.#attempts(delivery.channel, isDelivered ? 'delivered' : 'retried').add()
+    return isDelivered ? { ...attempted, state: 'delivered' } : attempted
+  }
+
+  #giveUp(delivery: Delivery): Delivery {
+    const { account, channel, attempts, lastStatus: status, created } = delivery
+    this.#attempts(channel, 'failed').add()
+    this.#options.log.warn({ event: 'alert-undelivered', account, channel, attempts, status, since: isoTime(created) }, undelivered)
+    return { ...delivery, state: 'failed' }
   }
 }
 
