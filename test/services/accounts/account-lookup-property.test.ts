@@ -74,7 +74,7 @@ class LookupRun {
   readonly errors: string[] = []
 
   constructor() {
-    const store: Pick<AccountStore, 'subscribe' | 'changeCount' | 'changeCounts' | 'findKey'> = {
+    const store: Pick<AccountStore, 'subscribe' | 'changeCount' | 'changeCounts' | 'findKey' | 'revokeKey'> = {
       subscribe: listener => {
         this.#listeners.push(listener)
         return () => undefined
@@ -89,6 +89,12 @@ class LookupRun {
           ]),
         })),
       findKey: () => this.#request(() => this.#row),
+      // An answer that is older than one before it looks like a revocation that the store has lost.
+      revokeKey: async () => {
+        const { key } = this.#row
+        if (key.revoked === undefined) this.errors.push('a key was revoked that nobody has revoked')
+        return key
+      },
     }
     // The look-up uses no other method.
     this.#accounts = openAccounts(store as AccountStore, { core: plan }, this.#clock)
