@@ -1,10 +1,13 @@
 import cluster from 'node:cluster'
+import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openFileWatch } from '../config/config-files.ts'
 import type { FileWatch } from '../config/config-files.ts'
+import { readGatewayConfig } from '../config/gateway-config.ts'
+import { printProblems } from '../config/problem.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { openGateway } from '../core/gateway.ts'
-import { configId } from '../core/config-changes.ts'
+import { configId, reloadGatewayConfig } from '../core/config-changes.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { ReadConfig, ValidConfig } from '../core/reloader.ts'
 import { systemClock } from '../services/clock.ts'
@@ -45,7 +48,7 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
     addPlugins(config)
     const fileWatch = config.gateway.watch && !cluster.isWorker ? openFileWatch(dir, systemClock) : undefined
     const readConfig = createConfigReader(dir, plugins, { env: terminal.env, fileWatch, addPlugins })
-    if (cluster.isWorker) return runWorker(config, { log, readConfig }, terminal)
+    if (cluster.isWorker) return runWorker(config, { dir, log, readConfig }, terminal)
     return runUntilSignal(['SIGTERM', 'SIGINT'], stopRequested =>
       serveUntilStopped(config, { dir, log, readConfig, fileWatch, stopRequested }, terminal),
     )
@@ -113,16 +116,24 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
   openLog('info').info({ event: 'listening', ...urls, networks: served }, `listening on ${urls.rpc}`)
 }
 
-/** One of several workers: the admin listener and the portal are the primary's. */
+/** One of several workers: the admin listener and the portal are the primary's. What needs a restart is as the gateway was started with. */
 const runWorker = async (
-  { gateway: gatewayConfig, ...config }: ValidConfig,
-  { log, readConfig }: Pick<StartOptions, 'log' | 'readConfig'>,
-  { env, err }: Terminal,
+  read: ValidConfig,
+  { dir, log, readConfig }: Pick<StartOptions, 'dir' | 'log' | 'readConfig'>,
+  terminal: Terminal,
 ): Promise<number> => {
+  const { env, err } = terminal
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
-  const { admin: _admin, portal: _portal, rpc, ...listenOptions } = gatewayConfig.listen
+  const { config: started, problems } = readGatewayConfig(resolve(dir), env, await worker.gatewayFile())
+  if (started === undefined) {
+    printProblems(problems, terminal)
+    return exitCodes.config
+  }
+  const withoutRestart = (config: ValidConfig): ValidConfig => ({ ...config, gateway: reloadGatewayConfig(started, config.gateway) })
+  const config = withoutRestart(read)
+  const { admin: _admin, portal: _portal, rpc, ...listenOptions } = config.gateway.listen
   const listen = { ...listenOptions, rpc: { ...rpc, port: worker.rpcPort } }
-  const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, {
+  const opening = openGateway({ ...config, gateway: { ...config.gateway, listen } }, systemClock, log, {
     headsSource: worker.heads,
     rateLimits: worker.rateLimits,
   })
@@ -130,7 +141,11 @@ const runWorker = async (
   if (gateway === undefined) return exitCodes.failed
   collectGarbageOfStart()
   setImmediate(saveCompiledCode)
-  await worker.serveUntilStopped({ ...gateway, readConfig, configId: configId({ ...config, gateway: gatewayConfig }) })
+  const readReloaded: ReadConfig = async purpose => {
+    const next = await readConfig(purpose)
+    return 'networks' in next ? withoutRestart(next) : next
+  }
+  await worker.serveUntilStopped({ ...gateway, readConfig: readReloaded, configId: configId(config) })
   await gateway.stop(0)
   return exitCodes.ok
 }

@@ -95,7 +95,7 @@ interface ReloadTargets {
 const reloadWorkers =
   (current: PrimaryConfig, { pool, accessLog, logLevel }: ReloadTargets) =>
   async (next: ValidConfig): Promise<PreparedReload> => {
-    const prepared = await pool.prepareReload(configId(next))
+    const prepared = await pool.prepareReload(configId({ ...next, gateway: reloadGatewayConfig(current.gateway, next.gateway) }))
     return {
       ...prepared,
       commit() {
@@ -123,6 +123,8 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHead
   const { workers: size, limits } = config.gateway
   const { recordRefused } = new RefusedSockets({ clock: systemClock, log, metrics })
   const rateLimits = new SharedRateLimits(systemClock, size)
+  // gateway.yaml is the first of the files.
+  const text = config.effective?.[0]?.source.text ?? ''
   return {
     exec: process.argv[1] ?? '',
     args: ['start', '--config', dir],
@@ -133,6 +135,7 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHead
     }),
     handlersOf: worker => ({
       ...sharedHeads.handlersOf(worker),
+      gatewayFile: (_, reply) => reply({ text }),
       takeTokens: ({ request, most }, reply) => reply(rateLimits.take(request, most)),
     }),
     onExit: worker => sharedHeads.removeWorker(worker),

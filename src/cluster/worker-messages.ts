@@ -27,6 +27,8 @@ export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
 export interface ToPrimary {
   /** It accepts calls. The ID is that of its configuration. */
   readonly ready: ChannelTopic<{ readonly configId: string }>
+  /** The text of gateway.yaml with which the gateway was started: until a restart, some of it stays in force whatever the file says. */
+  readonly gatewayFile: ChannelCall<undefined, { readonly text: string }>
   /** `most`: as many as the worker takes for later calls too. */
   readonly takeTokens: ChannelCall<{ readonly request: TokenRequest; readonly most: number }, TokenGrant>
   /** It sends calls to these upstreams, and needs their heads; without upstreams no longer. */

@@ -8,7 +8,7 @@ import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { sleep, withTimeoutOr } from '../util/async.ts'
-import { Channel } from './channel.ts'
+import { Channel, isReply } from './channel.ts'
 import type { Handlers, Sender } from './channel.ts'
 import { changeAccessLog, problemOf } from './shared-logs.ts'
 import { openWorkerRateLimits } from './shared-rate-limits.ts'
@@ -22,6 +22,8 @@ import type { ToPrimary, ToWorker } from './worker-messages.ts'
 export interface PrimaryConnection {
   /** The port on which the gateway accepts calls. */
   readonly rpcPort: number
+  /** Resolves with the text of gateway.yaml with which the gateway was started. Rejects when the primary does not answer. */
+  gatewayFile(): Promise<string>
   /** Heads that the primary tracks. */
   readonly heads: HeadsSource
   /** Buckets whose tokens the primary has. */
@@ -55,6 +57,11 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
   process.on('message', channel.receive.bind(channel))
   return {
     rpcPort: Number(env[rpcPortVariable]),
+    async gatewayFile() {
+      const file = await channel.call('gatewayFile', undefined, gatewayFileTimeoutMs)
+      if (!isReply(file)) throw new Error('the primary does not say with which gateway.yaml it was started')
+      return file.text
+    },
     heads: networks,
     rateLimits: openWorkerRateLimits(clock, channel),
     serveUntilStopped: gateway =>
@@ -65,6 +72,9 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
       }),
   }
 }
+
+/** A primary that has started workers is busy with them. */
+const gatewayFileTimeoutMs = 10_000
 
 /** Of what concerns the gateway of this worker as a whole. */
 const handlersOf = (gateway: WorkerGateway, log: RootLog, stop: () => void): Omit<Handlers<ToWorker>, keyof NetworkHandlers> => {

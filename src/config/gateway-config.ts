@@ -20,7 +20,7 @@ import type { GatewayConfig } from './types.ts'
 import type { Env } from './variables.ts'
 import { checkTls } from './tls-check.ts'
 import type { TlsCheck } from './tls-check.ts'
-import { readYamlFile } from './yaml-file.ts'
+import { parseYamlFile, readYamlFile } from './yaml-file.ts'
 import type { YamlFile } from './yaml-file.ts'
 
 export interface GatewayReadResult extends TlsCheck {
@@ -34,9 +34,10 @@ const networkFile = {
   schema: { type: 'object', properties: { ...networkSchema.properties, networks: networkSchema } },
 } as const satisfies OptionsLocation['otherFile']
 
-/** Reads `<dir>/gateway.yaml`. The config is present exactly when there are no problems. */
-export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
-  const source = readYamlFile(join(dir, 'gateway.yaml'), env)
+/** Reads `<dir>/gateway.yaml`, or the text that is given in its place. The config is present exactly when there are no problems. */
+export const readGatewayConfig = (dir: string, env: Env, text?: string): GatewayReadResult => {
+  const path = join(dir, 'gateway.yaml')
+  const source = text === undefined ? readYamlFile(path, env) : parseYamlFile(text, path, env)
   if (source.value === undefined) return { config: undefined, problems: missingFileProblems(source), warnings: [] }
   const {
     options,

@@ -28,6 +28,7 @@ export interface YamlFile {
   readonly file: string
   /** Absolute. */
   readonly path: string
+  readonly text: string
   /** Undefined when the file cannot be read well enough to go on; then `problems` says why. */
   readonly value: unknown
   /** The file has no value at all: it is empty, or holds only comments. */
@@ -107,6 +108,7 @@ export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile =>
     expandedTexts,
     problemAt,
     path: resolve(path),
+    text,
     value: isEmpty || aliasProblems.length > 0 ? undefined : value,
     problems: [
       ...(isEmpty ? [problemAtOffset(0, 'the file is empty')] : []),

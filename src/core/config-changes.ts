@@ -54,7 +54,7 @@ export const formatReloadProblem = ({ file, line, column, message, hint }: Parti
 
 /** The same for two configurations without differences. */
 export const configId = ({ gateway, networks }: ComparableConfig): string =>
-  hash('sha256', JSON.stringify([[...gatewayValues(gateway)], networks.map(networkId)]), 'base64url')
+  hash('sha256', JSON.stringify([[...gatewayValues(gateway)].sort(), networks.map(networkId)]), 'base64url')
 
 /** The same for two networks without differences. */
 export const networkId = (network: NetworkConfig): string =>

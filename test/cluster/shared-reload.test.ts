@@ -1,7 +1,7 @@
 import t from '../support/tap.ts'
 import { SharedReload, WorkerReload } from '../../src/cluster/shared-reload.ts'
 import type { ToWorker } from '../../src/cluster/worker-messages.ts'
-import { configId } from '../../src/core/config-changes.ts'
+import { configId, reloadGatewayConfig } from '../../src/core/config-changes.ts'
 import type { PartialProblem } from '../../src/config/problem.ts'
 import type { ValidConfig } from '../../src/core/reloader.ts'
 import { ReloadError } from '../../src/core/running-networks.ts'
@@ -105,6 +105,12 @@ t.test('workers that read other files than the primary, or than each other, do n
       expected,
     )
   }
+})
+
+t.test('a configuration that reloads have made has the ID of one that was read', async t => {
+  const reloadable = { plans: {}, memory: 1, log: 'info', accessLog: {}, requestLog: {}, drain: {} }
+  const { gateway, networks } = configOf({ jwt: { issuer: 'a' }, watch: true, ...reloadable })
+  t.equal(configId({ gateway: reloadGatewayConfig(gateway, gateway), networks }), configId({ gateway, networks }))
 })
 
 t.test('a worker that becomes ready during a reload gets the configuration of the others', async t => {

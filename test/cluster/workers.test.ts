@@ -75,6 +75,8 @@ t.test('several workers', async t => {
     for (let i = 0; i < 8; i++) clients.push(await connectWs(gateway.ws(key)))
     const pids = childrenOf(gateway.pid)
     t.equal(pids.length, 2)
+    // It needs a restart: until then the gateway has the store that it was started with, and so has each worker.
+    deployment.writeGateway({ workers: 2, store: 'lmdb:./other-store' })
     process.kill(pids[0] as number, 'SIGKILL')
     await gateway.waitForEvent('worker-exited')
     const states = await Promise.all(
@@ -90,6 +92,9 @@ t.test('several workers', async t => {
     for (let i = 0; i < 10; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
     await gateway.waitForEvent('worker-restarted')
     t.notOk(childrenOf(gateway.pid).includes(pids[0] as number))
+    for (let i = 0; i < 20; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+    t.notOk(gateway.log.some(({ event }) => event === 'worker-config'))
+    deployment.writeGateway({ workers: 2 })
     await Promise.all(clients.map(client => client.close()))
     const pollsBefore = headPolls()
     t.same((await requestHeights(50)).filter(decreases), [])
