@@ -66,6 +66,8 @@ export const commandSummaries = {
     'Shows and sets who is told when an account has used a share of its credits or its calls fail or are slow, and tries its webhook.',
   changes: 'Lists who changed accounts, keys, people, tokens and the state of nodes: by commands and in the dashboard.',
   usage: "Shows an account's credits of today, or the calls of one account or all by method, network and other fields; exports them.",
+  errors: 'Counts failed calls of all accounts, or of one, by network and kind of failure.',
+  requests: 'Shows the request with an id that a customer quotes: account, key, outcome, node and duration.',
   audit: 'Verifies that leased credits and counted calls of every account agree for today.',
   store: 'Copies a store into another, from LMDB to Redis or back; backs up an embedded store; or repairs the day of a store.',
   plan: 'Says what so many accounts, calls and gateways ask of Redis: CPU, memory, connections and nodes.',

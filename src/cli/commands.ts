@@ -50,6 +50,16 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
       'changes --month 2026-01 --csv': 'of a month, for a spreadsheet',
     }),
   usage: async () => (await import('./usage.ts')).usageCommand,
+  errors: async () =>
+    createOperationCommand('errors', (await import('../portal/operations/usage-operations.ts')).errorOperations, {
+      'errors --hours 1': 'what fails on which network, and whose fault it is',
+      'errors --account alice --hours 168': 'of one account, in a week',
+    }),
+  requests: async () =>
+    createOperationCommand('requests', (await import('../portal/operations/request-operations.ts')).requestOperations, {
+      'requests show 5f2b9c0de1a34c77a0b1c2d3': 'whose request it was, and why it failed',
+      'requests show trace/7 --json': 'of an id that the caller has sent as X-Request-Id',
+    }),
   audit: async () => (await import('./audit.ts')).auditCommand,
   store: async () => (await import('./store.ts')).storeCommand,
   plan: async () => (await import('./plan.ts')).planCommand,

@@ -172,7 +172,7 @@ const formatBlock = (block: TextBlock, style?: Style): readonly string[] => {
 
 const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { err, env }: Terminal): OperationServices => ({
   ...{ store, accounts, config, version },
-  plans: config.plans,
+  ...{ plans: config.plans, requestLog: config.requestLog },
   queries: createPageQueries(store, systemClock),
   dashboardUrl: () => dashboardUrlOf(config),
   networkNames: async () => (await import('../config/load.ts')).networkNames(dir),

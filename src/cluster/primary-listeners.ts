@@ -77,7 +77,7 @@ export const openPrimaryListeners = async (
       ownMetrics: metrics,
       openStore: openOperatorStore,
       describeMethods,
-      plans: () => current.gateway.plans,
+      reloadable: () => current.gateway,
       portalUrl: () => portal?.url,
       ...{ clock: systemClock, log },
     })

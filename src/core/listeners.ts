@@ -52,7 +52,7 @@ export const openListeners = async (
       running.current.map(({ name, heads }) => ({ name, ...heads.status })),
       nodeStatuses.read(),
     )
-  let { plans } = config
+  let reloadable: ReturnType<OperatorAppOptions['reloadable']> = config
   let portal: PortalListener | undefined
   const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))
   const operator = await openOperatorListener(config, {
@@ -66,7 +66,7 @@ export const openListeners = async (
     ownMetrics: metrics,
     logLevel: log,
     openStore: async () => store,
-    plans: () => plans,
+    reloadable: () => reloadable,
     portalUrl: () => portal?.url,
   })
   if (operator !== undefined) afterCalls.push(operator.stop)
@@ -78,8 +78,8 @@ export const openListeners = async (
   return {
     urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(operator && { admin: operator.url }) },
     enterLameDuck: rpc.enterLameDuck,
-    reload({ drain, plans: nextPlans, requestLog }, networks) {
-      plans = nextPlans
+    reload({ drain, plans, requestLog }, networks) {
+      reloadable = { plans, requestLog }
       rpc.reload(running.current, { drain })
       portal?.reload({ networks, plans, requestLog })
     },
@@ -88,7 +88,7 @@ export const openListeners = async (
 
 interface OperatorListenerOptions
   extends Omit<AdminOptions, 'operatorApp' | 'token' | 'url' | 'trustedProxies'>,
-    Pick<OperatorAppOptions, 'openStore' | 'plans' | 'describeMethods' | 'traffic'> {
+    Pick<OperatorAppOptions, 'openStore' | 'reloadable' | 'describeMethods' | 'traffic'> {
   readonly log: RootLog
   /** The URL of the listener of the dashboard; undefined without one. */
   portalUrl(): string | undefined
@@ -97,7 +97,7 @@ interface OperatorListenerOptions
 /** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
 export const openOperatorListener = async (
   { admin, listen, portal, store: storeAddress }: GatewayConfig,
-  { openStore, plans, describeMethods, portalUrl, traffic, ...options }: OperatorListenerOptions,
+  { openStore, reloadable, describeMethods, portalUrl, traffic, ...options }: OperatorListenerOptions,
 ): Promise<Listener | undefined> => {
   if (listen.admin === undefined) return undefined
   const { networks, metrics, ownMetrics, reloader, logLevel, clock, log } = options
@@ -106,7 +106,7 @@ export const openOperatorListener = async (
   const operatorApp =
     token &&
     openOperatorApp({
-      ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, traffic, reloader, logLevel, version, clock, log, url },
+      ...{ openStore, storeAddress, reloadable, describeMethods, networks, metrics, traffic, reloader, logLevel, version, clock, log, url },
       dashboardUrl: () => portal.url ?? portalUrl(),
       config: { listen, portal },
       isTls: tls !== undefined,

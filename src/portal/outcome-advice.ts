@@ -8,6 +8,12 @@ export const adviceOf = (outcome: string, category?: string): string =>
 /** What the gateway itself says with this outcome; undefined for the errors of nodes. */
 export const refusalOf = (outcome: string): (typeof refusals)[RefusalKind] | undefined => ownValue(refusals, outcome)
 
+/** The code and the message that calls with this outcome have been answered with. */
+export const describeOutcome = (outcome: string) => {
+  const refusal = refusalOf(outcome)
+  return { outcome, code: refusal?.code ?? null, message: refusal?.message ?? 'an error of the node' }
+}
+
 const nodeOutcome = 'node'
 
 /** An outcome is stored: a later Tollgate may have had others. */

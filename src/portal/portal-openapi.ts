@@ -30,6 +30,7 @@ import type { AnyRoute } from './route.ts'
 import { isHttps, sessionCookieName } from './sessions.ts'
 import { alertsShape, webhookTestSchema } from './alerts/manage-alerts.ts'
 import { keyProperties } from './key-settings.ts'
+import { requestProperties } from './request-json.ts'
 
 export const portalCookieName = 'tollgate'
 
@@ -104,21 +105,6 @@ const requestLog = {
   retentionHours: number,
 }
 
-const request = object({
-  ...{ id: text, time, transport: text, key: text, network: text, method: text },
-  requestId: { type: 'string', description: 'As X-Request-Id has it; the calls of a batch share it.' },
-  params: { ...textOrNull, description: 'JSON, cut to 1 KiB; null where parameters are not stored.' },
-  isCut: { type: 'boolean', description: 'Whether the end of `params` is missing.' },
-  outcome: { type: 'string', description: '`ok`, or the kind of the failure.' },
-  code: { type: ['integer', 'null'] },
-  message: textOrNull,
-  advice: { ...textOrNull, description: 'Why the call failed, and what to do.' },
-  ...{ credits: count, durationMs: number, isSlow: flag },
-  cache: { type: ['string', 'null'], enum: ['hit', 'miss', null] },
-  attempts: { ...countOrNull, description: 'Requests to nodes.' },
-  upstream: { ...textOrNull, description: 'The name of the node, as X-Tollgate-Upstream has it.' },
-})
-
 /** What the routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
 const responseSchemas = {
   Error: errorSchema,
@@ -152,7 +138,7 @@ const responseSchemas = {
   RequestLog: object(requestLog),
   RequestPage: object({
     log: object(requestLog),
-    requests: listOf(request),
+    requests: listOf(object(requestProperties)),
     next: { ...textOrNull, description: '`after` of the next request; null at the end.' },
     outcomes: listOf(object({ outcome: text, requests: count })),
   }),

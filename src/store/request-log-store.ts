@@ -39,6 +39,11 @@ export interface StoredRequest extends LoggedRequest {
   readonly id: string
 }
 
+/** A request that was looked for, and whose it is. */
+export interface FoundRequest extends StoredRequest {
+  readonly account: string
+}
+
 /** Requests of several accounts that are written together. */
 export interface RequestBatch {
   /** Unique. A batch that has been written is not written again. */
@@ -60,9 +65,14 @@ export interface RequestLogStore {
   sweepRequests(limits: RequestLogLimits, accounts: Iterable<string>): Promise<void>
   /** The newest first. */
   requests(account: string): MaybePromise<readonly StoredRequest[]>
+  /** Those of all accounts with this request id, at most `maxFoundRequests`; the newest first. Reads the log of all accounts, in parts. */
+  findRequests(requestId: string): Promise<readonly FoundRequest[]>
   dropRequests(account: string): Promise<void>
 }
 
 export const maxRequestsPerAccount = 10_000
+
+/** A WebSocket has one request id for all its calls. */
+export const maxFoundRequests = 100
 
 export const requestSpanMs = 600_000

@@ -1,7 +1,8 @@
+import { setImmediate } from 'node:timers/promises'
 import { parseVector, readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
-import { maxRequestsPerAccount, requestSpanMs } from './request-log-store.ts'
-import type { LoggedRequest, RequestLogStore, StoredRequest } from './request-log-store.ts'
+import { maxFoundRequests, maxRequestsPerAccount, requestSpanMs } from './request-log-store.ts'
+import type { FoundRequest, LoggedRequest, RequestLogStore, StoredRequest } from './request-log-store.ts'
 import type { StoreDays } from './store-days.ts'
 
 const tag = 'requests'
@@ -68,7 +69,15 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
       for (const rows of (await engine.read(tag, reads)).tables) for (const [id, value] of rows) batches.set(id, value)
     }
     const requests = Array.from(batches, ([id, value]) => parseBatch(id, value)).flat()
-    return requests.sort((a, b) => b.time - a.time || (a.id < b.id ? 1 : -1))
+    return requests.sort(byAge)
+  },
+  async findRequests(requestId) {
+    const found: FoundRequest[] = []
+    for (const span of (await readSpans(engine)).toReversed()) {
+      found.push(...(await findInSpan(engine, span, requestId)))
+      if (found.length >= maxFoundRequests) break
+    }
+    return found.sort(byAge).slice(0, maxFoundRequests)
   },
   async dropRequests(account) {
     for (const span of await readAccountSpans(engine, account)) await dropAccountSpan(engine, account, span)
@@ -80,6 +89,31 @@ const spansPerRead = 24
 
 const parseBatch = (id: string, value: string): readonly StoredRequest[] =>
   (JSON.parse(value) as readonly LoggedRequest[]).map((request, i) => ({ id: `${id}.${i}`, ...request })) // written above
+
+/** The newest first. */
+const byAge = (a: StoredRequest, b: StoredRequest): number => b.time - a.time || (a.id < b.id ? 1 : -1)
+
+/** Only batches that have the text are parsed. Others who use the store get their turn in between. */
+const findInSpan = async (engine: Engine, span: string, requestId: string): Promise<readonly FoundRequest[]> => {
+  const found: FoundRequest[] = []
+  const accounts = [...(await readTable(engine, tag, accountsIn(span))).keys()]
+  const text = JSON.stringify(requestId)
+  for (let from = 0; from < accounts.length; from += spansPerRead) {
+    const some = accounts.slice(from, from + spansPerRead)
+    const { tables } = await engine.read(
+      tag,
+      some.map(account => ({ table: logOf(account, span) })),
+    )
+    for (const [i, account] of some.entries()) {
+      for (const [id, value] of tables[i] ?? []) {
+        if (!value.includes(text)) continue
+        for (const request of parseBatch(id, value)) if (request.requestId === requestId) found.push({ ...request, account })
+      }
+    }
+    await setImmediate()
+  }
+  return found
+}
 
 /** The oldest first. */
 const readSpans = async (engine: Engine): Promise<readonly string[]> => bySpan((await readTable(engine, tag, spans)).keys())

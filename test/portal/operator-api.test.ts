@@ -22,7 +22,7 @@ import { operations } from '../../src/portal/operations/index.ts'
 import { pathMembers } from '../../src/portal/operations/operation.ts'
 import type { FlagForm, Operation } from '../../src/portal/operations/operation.ts'
 import { openApiChecker } from '../support/openapi-checker.ts'
-import { createPortalClient } from '../support/portal-client.ts'
+import { createPortalClient, signInToPortal } from '../support/portal-client.ts'
 import type { PortalClient } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -63,6 +63,9 @@ const codeOf = async (gateway: GatewayProcess, key: string) => (await call(gatew
 type Surface = 'api' | 'command'
 
 const keyLists = { networks: ['devnet'], methods: ['eth_call', 'eth_chainId'], origins: ['https://*.dapp.example'], ips: ['10.0.0.0/8'] }
+
+/** As a caller has sent it. */
+const loggedRequestId = 'customer-7/a+b=c'
 
 /** The id of the evidence in the store. */
 let keptEvidence = ''
@@ -128,6 +131,8 @@ const exampleInputs: Readonly<
   }),
   usage: id => ({ id, by: 'method', days: 2 }),
   'usage all': () => ({ by: 'method', hours: 48 }),
+  errors: () => ({ network: 'devnet', hours: 48 }),
+  'requests show': () => ({ id: loggedRequestId }),
   'nodes list': () => ({}),
   'nodes drain': () => ({ ...onlyNode, force: true }),
   'nodes undrain': () => onlyNode,
@@ -149,7 +154,7 @@ const exampleInput = (name: string, surface: Surface, outputs: ReadonlyMap<strin
 const requestOperation = (client: PortalClient, { method, path }: Operation, input: Readonly<Record<string, unknown>>) => {
   const inPath = pathMembers({ path })
   const rest = Object.fromEntries(Object.entries(input).filter(([member]) => !inPath.includes(member)))
-  const target = path.replaceAll(/\{(\w+)\}/g, (_, member: string) => String(input[member]))
+  const target = path.replaceAll(/\{(\w+)\}/g, (_, member: string) => encodeURIComponent(String(input[member])))
   const query = new URLSearchParams(rest as Record<string, string>).toString()
   return method === 'get' ? client.get(query === '' ? target : `${target}?${query}`) : client.request(method.toUpperCase(), target, rest)
 }
@@ -264,6 +269,69 @@ t.test("the operator's API", async t => {
       'other',
     ])
   })
+
+  t.test('errors of all accounts, or of one, are counted by network and outcome, with who has the most', async t => {
+    const { json } = await operator.get('/errors?hours=1')
+    const method = json.groups.find(({ outcome }: { outcome: string }) => outcome === 'method')
+    t.match(method, {
+      ...{ network: 'devnet', code: -32601, message: 'the method does not exist/is not available', byGateway: false },
+      ...{ calls: 1, callsOfNetwork: Number, accounts: 1, most: { account: /^acc_/, name: 'carol', calls: 1 } },
+    })
+    t.ok(method.callsOfNetwork >= 5)
+    t.match((await operator.get('/errors?account=carol&hours=744')).json.groups, [{ outcome: 'method', calls: 1, callsOfNetwork: 3 }])
+    t.same((await operator.get('/errors?account=bob')).json.groups, [])
+    t.same((await operator.get('/errors?network=none')).json.groups, [])
+    t.equal((await operator.get('/errors?account=none')).status, 404)
+  })
+
+  t.test('a request is found by the id that a customer quotes: whose it is and why it failed, without its parameters', async t => {
+    const { id: keyId, key } = await deployment.addKey('carol')
+    const body = { jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [`0x${'c0ffee'.repeat(6)}abcd`, 'nowhere'] }
+    const headers = { 'content-type': 'application/json', 'x-request-id': loggedRequestId }
+    const send = () =>
+      fetch(gateway.http(key), { method: 'POST', headers, body: JSON.stringify([body, { ...body, method: 'eth_gasPrice', params: [] }]) })
+    const find = async (id: string) => (await operator.get(`/requests/${encodeURIComponent(id)}`)).json.requests
+    await send()
+    await waitUntil(async () => (await find(loggedRequestId)).length === 2)
+    const found = await find(` ${loggedRequestId}`)
+    t.match(
+      found.find(({ outcome }: { outcome: string }) => outcome !== 'ok'),
+      {
+        account: { id: /^acc_/, name: 'carol' },
+        key: { id: keyId, hint: key.slice(-4) },
+        ...{ requestId: loggedRequestId, network: 'devnet', method: 'eth_getBalance', outcome: 'params', code: -32602, credits: 0 },
+        ...{ message: /nowhere/, advice: /^The message of the error names/, durationMs: Number, attempts: null, upstream: null },
+      },
+    )
+    t.match(
+      found.find(({ outcome }: { outcome: string }) => outcome === 'ok'),
+      { attempts: 1, upstream: 'node-1', advice: null },
+    )
+    t.notMatch(JSON.stringify(found), /c0ffee|"params":|isCut/)
+    t.same(await find(loggedRequestId.slice(0, -1)), [])
+    const { stdout } = await deployment.run('requests', 'show', loggedRequestId)
+    t.match(stdout, /^account +carol$/m)
+    t.match(stdout, /^code +-32602$/m)
+    t.match(await deployment.run('requests', 'show', 'none'), { code: 1, stderr: /no logged request has this id: .* kept for 24 h/ })
+  })
+
+  t.test(
+    'of an account that leaves out parameters and messages, the operator sees no message; with the log turned off, nothing',
+    async t => {
+      const { key } = await deployment.addKey('bob')
+      const owner = await signInToPortal(deployment, gateway, 'bob')
+      const headers = { 'content-type': 'application/json', 'x-request-id': 'of-bob' }
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: ['0xcanary', 'latest'] })
+      const find = async () => (await operator.get('/requests/of-bob')).json.requests
+      await owner.request('PATCH', '/requests', { setting: 'withoutParams' })
+      await waitUntil(async () => {
+        await fetch(gateway.http(key), { method: 'POST', headers, body })
+        return (await find()).at(0)?.message === 'invalid params'
+      })
+      await owner.request('PATCH', '/requests', { setting: 'off' })
+      t.same(await find(), [])
+    },
+  )
 
   t.test('every change is in the log of changes, which names the operator', async t => {
     const { json } = await operator.get('/changes?limit=1000')
@@ -467,9 +535,11 @@ t.test("the operator's API", async t => {
           ? personId
           : path.startsWith('/evidence')
             ? keptEvidence
-            : path === '/accounts/{id}' && method === 'patch'
-              ? 'bob'
-              : 'carol'
+            : path.startsWith('/requests')
+              ? encodeURIComponent(loggedRequestId)
+              : path === '/accounts/{id}' && method === 'patch'
+                ? 'bob'
+                : 'carol'
       const body = method === 'get' ? undefined : (bodies[path] ?? {})
       const response = await operator.request(
         method.toUpperCase(),

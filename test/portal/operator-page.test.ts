@@ -12,7 +12,11 @@ import { waitUntil } from '../support/wait-until.ts'
 
 const adminToken = 'canary-page-token'
 
-const pageTitles = ['Home', 'Accounts', 'Traffic', 'Nodes', 'Configuration', 'Audit']
+const quotedId = 'customer/7'
+
+const changeAccount = 'Change plan, credits or label'
+
+const pageTitles = ['Home', 'Accounts', 'Traffic', 'Errors', 'Requests', 'Nodes', 'Configuration', 'Audit']
 
 const openPage = async (page: Page, title: string): Promise<void> => {
   await page.click(`nav >> text="${title}"`)
@@ -96,32 +100,34 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   })
 
   t.test('plan, credits and label are changed; a form says which field is wrong', async t => {
-    await page.click('form[aria-label=Settings] button')
-    await page.waitForSelector('[role=status]:has-text("Nothing was edited.")')
-    await page.selectOption('form[aria-label=Settings] select', 'growth')
-    await page.fill('form[aria-label=Settings] [name=credits]', '5000')
-    await page.click('form[aria-label=Settings] button')
-    await page.waitForSelector('[role=status]:has-text("Changed.")')
+    await page.click(`text="${changeAccount}"`)
+    await page.click('dialog [type=submit]')
+    await page.waitForSelector('dialog [role=status]:has-text("Nothing was edited.")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.selectOption('dialog select', 'growth')
+    await page.fill('dialog [name=credits]', '-1')
+    await page.click('dialog [type=submit]')
+    await page.waitForSelector('dialog [role=alert], dialog .error')
+    t.match(await page.textContent('dialog .error'), /^Must be an integer/)
+    await page.fill('dialog [name=credits]', '5000')
+    await page.click('dialog [type=submit]')
+    await page.waitForSelector('dialog', { state: 'detached' })
     await page.waitForSelector('[data-testid=credits-used]:has-text("5,000")')
-    await page.fill('form[aria-label=Settings] [name=credits]', '-1')
-    await page.click('form[aria-label=Settings] button')
-    t.match(await page.textContent('form[aria-label=Settings] [role=alert]'), /^Must be an integer/)
+    await page.waitForSelector('section:has-text("Plan growth")')
   })
 
   t.test('what somebody else changes meanwhile is not changed back', async t => {
+    await page.click(`text="${changeAccount}"`)
     const patch = `fetch('/api/v1/accounts/alice', { method: 'PATCH', headers: { 'content-type': 'application/json' }, body: '{"plan":"core"}' })`
     t.equal(await page.evaluate(`${patch}.then(response => response.status)`), 200)
-    // Reads the account again.
-    await page.click('text="Suspend the account"')
-    await page.click('text="Resume the account"')
-    await page.waitForSelector('section:has-text("Plan core")')
-    await page.fill('form[aria-label=Settings] [name=credits]', '5000')
-    await page.fill('form[aria-label=Settings] [name=label]', 'customer 8')
+    await page.fill('dialog [name=label]', 'customer 8')
     const changed = page.waitForRequest(request => request.method() === 'PATCH')
-    await page.click('form[aria-label=Settings] button')
+    await page.click('dialog [type=submit]')
     t.same((await changed).postDataJSON(), { label: 'customer 8' })
-    await page.waitForSelector('[role=status]:has-text("Changed.")')
-    t.equal(await page.inputValue('form[aria-label=Settings] [name=label]'), 'customer 8')
+    await page.waitForSelector('section:has-text("Plan core")')
+    await page.click(`text="${changeAccount}"`)
+    t.equal(await page.inputValue('dialog [name=label]'), 'customer 8')
+    await page.keyboard.press('Escape')
   })
 
   t.test('a sign-in link and the keys of the account are there', async t => {
@@ -235,15 +241,61 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
 
   t.test('what was typed when the session ended is there again after the operator has signed in', async t => {
     await page.goto(`${gateway.admin}/operator/accounts/alice`)
-    await page.fill('form[aria-label=Settings] [name=label]', 'half typed')
+    await page.click(`text="${changeAccount}"`)
+    await page.fill('dialog [name=label]', 'half typed')
     await context.clearCookies()
-    await page.click('form[aria-label=Settings] button')
+    await page.click('dialog [type=submit]')
     await page.fill('[name=token]', adminToken)
     await page.keyboard.press('Enter')
     await page.waitForSelector('h1:has-text("alice")')
-    await page.click('form[aria-label=Settings] button')
-    await page.waitForSelector('[role=status]:has-text("Changed.")')
-    t.equal(await page.inputValue('form[aria-label=Settings] [name=label]'), 'half typed')
+    await page.click('dialog [type=submit]')
+    await page.waitForSelector('dialog', { state: 'detached' })
+    await page.click(`text="${changeAccount}"`)
+    t.equal(await page.inputValue('dialog [name=label]'), 'half typed')
+    await page.keyboard.press('Escape')
+  })
+
+  t.test('an account shows its calls over time and by key, and its errors by code', async t => {
+    const { key } = await deployment.addKey('alice')
+    const headers = { 'content-type': 'application/json', 'x-request-id': quotedId }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [`0x${'c0ffee'.repeat(6)}abcd`, 'nowhere'] })
+    await waitUntil(async () => (await fetch(gateway.http(key), { method: 'POST', headers, body })).status === 200)
+    await page.reload()
+    await page.waitForSelector('figure:has-text("Calls over time"):has-text("of them failed")')
+    await page.waitForSelector('td:has-text("eth_gasPrice")')
+    await page.click('text="Errors" >> nth=-1')
+    await page.waitForSelector('tr:has-text("params -32602"):has-text("caller")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('text="7 days"')
+    await page.waitForSelector('tr:has-text("params -32602")')
+    t.match(page.url(), /\?by=errors&days=7$/)
+  })
+
+  t.test('errors of all accounts are there by network and outcome, with who has the most', async () => {
+    await openPage(page, 'Errors')
+    const row = page.locator('tr:has-text("devnet"):has-text("params -32602")')
+    await row.waitFor()
+    await page.waitForSelector('text="No node has failed a call in the last minute."')
+    await row.locator('a:has-text("alice")').click()
+    await page.waitForSelector('h1:has-text("alice")')
+  })
+
+  t.test('a request is found by the id that a customer quotes, without its parameters', async t => {
+    await openPage(page, 'Requests')
+    await page.fill('main [name=id]', `${quotedId}?`)
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('main >> text="No logged request has this id"')
+    await page.fill('main [name=id]', quotedId)
+    await page.keyboard.press('Enter')
+    const found = page.locator('section[aria-label=eth_getBalance]').first()
+    await found.locator('text="params -32602"').waitFor()
+    t.same(await findAccessibilityViolations(page), [])
+    t.notOk((await page.content()).includes('c0ffee'))
+    await found.locator('a:has-text("alice")').click()
+    await page.waitForSelector('h1:has-text("alice")')
+    await page.goBack()
+    await page.waitForSelector('section[aria-label=eth_getBalance]')
+    t.equal(await page.inputValue('main [name=id]'), quotedId)
   })
 
   t.test('an address that is none of a page says so, with a way home', async t => {

@@ -33,6 +33,7 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
     },
     sweepRequests: async (_limits, accounts) => void swept.push([...accounts]),
     requests: () => [],
+    findRequests: async () => [],
     dropRequests: async () => undefined,
   }
   const log = new RequestLog(store, clock, { ...testRequestLog, ...config })

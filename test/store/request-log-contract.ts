@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { maxRequestsPerAccount, requestSpanMs } from '../../src/store/request-log-store.ts'
+import { maxFoundRequests, maxRequestsPerAccount, requestSpanMs } from '../../src/store/request-log-store.ts'
 import type { LoggedRequest, RequestLogStore } from '../../src/store/request-log-store.ts'
 import { hourMs } from '../../src/util/dates.ts'
 import { TestClock, fakeLoggedRequest } from '../support/fakes.ts'
@@ -41,6 +41,37 @@ export const requestLogContract = async (t: Test, open: OpenStore): Promise<void
     t.equal(new Set(found.map(({ id }) => id)).size, 3)
     t.same(await idsOf('acc_2'), ['x'])
     t.same(await idsOf('acc_3'), [])
+  })
+
+  t.test('requests are found by their id among those of all accounts, the newest first, and by no part of it', async t => {
+    const { clock, store, add } = await setUp(t)
+    const find = async (requestId: string) => (await store.findRequests(requestId)).map(({ account, time }) => [account, time])
+    await add('acc_1', [request('trace/1', { time: 1_000 }), request('other', { time: 1_500 })])
+    clock.advance(requestSpanMs)
+    // An id in other members is none.
+    await add('acc_2', [request('b', { params: '["trace/1"]' }), request('trace/1', { time: 3_000 })])
+    for (let i = 3; i < 60; i += 1) await add(`acc_${i}`, [request('c')])
+    await add('acc_3', [request('trace/1', { time: 2_000 })])
+    t.same(await find('trace/1'), [
+      ['acc_2', 3_000],
+      ['acc_3', 2_000],
+      ['acc_1', 1_000],
+    ])
+    t.same(await find('trace'), [])
+    t.equal((await find('c')).length, 57)
+    await store.dropRequests('acc_2')
+    t.equal((await find('trace/1')).length, 2)
+  })
+
+  t.test('of many requests with one id, as of a WebSocket, the newest are found', async t => {
+    const { store, add } = await setUp(t)
+    await add(
+      'acc_1',
+      Array.from({ length: maxFoundRequests + 20 }, (_, time) => request('ws', { time })),
+    )
+    const found = await store.findRequests('ws')
+    t.equal(found.length, maxFoundRequests)
+    t.equal(found[0]?.time, maxFoundRequests + 19)
   })
 
   t.test('a batch that is sent again is written once', async t => {

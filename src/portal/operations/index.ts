@@ -7,7 +7,8 @@ import { linkOperations, linkSchemas } from './link-operations.ts'
 import { nodeOperations, nodeSchemas } from './node-operations.ts'
 import type { Operation } from './operation.ts'
 import { peopleOperations, peopleSchemas } from './people-operations.ts'
-import { usageOperations, usageSchemas } from './usage-operations.ts'
+import { requestOperations, requestSchemas } from './request-operations.ts'
+import { errorOperations, usageOperations, usageSchemas } from './usage-operations.ts'
 
 /** All that operators can do both over the API of the admin listener and on the command line. */
 export const operations: readonly Operation[] = [
@@ -18,6 +19,8 @@ export const operations: readonly Operation[] = [
   ...alertOperations,
   ...changeOperations,
   ...usageOperations,
+  ...errorOperations,
+  ...requestOperations,
   ...nodeOperations,
   ...evidenceOperations,
 ]
@@ -31,6 +34,7 @@ export const operationSchemas = {
   ...alertSchemas,
   ...changeSchemas,
   ...usageSchemas,
+  ...requestSchemas,
   ...nodeSchemas,
   ...evidenceSchemas,
 } as const

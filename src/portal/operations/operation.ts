@@ -3,6 +3,7 @@ import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
 import type { Plans } from '../../services/accounts/effective-plan.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
+import type { RequestLogConfig } from '../../services/request-log.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { Store } from '../../store/store.ts'
@@ -19,6 +20,8 @@ export interface OperationServices {
   readonly queries: PageQueries
   /** As of now: a reload may change them. */
   readonly plans: Plans
+  /** As of now, too. */
+  readonly requestLog: RequestLogConfig
   /** What gateway.yaml says of the dashboard. */
   readonly config: Pick<GatewayConfig, 'listen' | 'portal'>
   /** The URL of the dashboard; undefined where the gateway has none. */

@@ -1,12 +1,14 @@
 import { groupings, readBalance, removedPlanLabel } from '../../services/account-reports.ts'
 import type { Balance, Grouping, UsageTotals } from '../../services/account-reports.ts'
+import { failedOutcomes } from '../../services/traffic/figures.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import { hourRetentionDays } from '../../store/usage-store.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { formatAlternatives } from '../../util/did-you-mean.ts'
 import { invalidField } from '../api-errors.ts'
-import { balanceProperties, count, latencyProperties, listOf, object, partialObject, schemaRef, text, time } from '../openapi.ts'
-import type { CallCounts } from '../queries/page-queries.ts'
+import { balanceProperties, count, flag, latencyProperties, listOf, object, partialObject, schemaRef, text, time } from '../openapi.ts'
+import { describeOutcome } from '../outcome-advice.ts'
+import type { CallCounts, FailureGroup } from '../queries/page-queries.ts'
 import { dimensions } from '../queries/usage-dimensions.ts'
 import type { Dimension } from '../queries/usage-dimensions.ts'
 import { accountId, findAccount } from './account-operations.ts'
@@ -35,6 +37,25 @@ export const usageSchemas = {
       partialObject({ name: text, ...sums, account: { type: 'string', description: 'The name of the account.' } }, ['name', ...sumNames]),
     ),
   }),
+  ErrorReport: object({
+    from: time,
+    groups: listOf(
+      object({
+        network: text,
+        outcome: { ...text, description: 'The kind of the failure.' },
+        code: { type: ['integer', 'null'], description: 'Null where nodes have answered with their own.' },
+        message: text,
+        byGateway: { ...flag, description: 'By the fault of nodes or of the gateway, rather than of the caller.' },
+        calls: count,
+        callsOfNetwork: { ...count, description: 'All calls of the network, failed or not.' },
+        accounts: { ...count, description: 'How many accounts made them.' },
+        most: {
+          ...object({ account: text, name: { ...text, description: 'Empty when the account no longer exists.' }, calls: count }),
+          description: 'The account with the most of them, by its id.',
+        },
+      }),
+    ),
+  }),
 } as const
 
 /** More days than any retention keeps; a bound for the query. */
@@ -58,14 +79,36 @@ export interface TrafficGroup extends UsageTotals {
   readonly account?: string
 }
 
+export interface ErrorGroup extends Omit<FailureGroup, 'most' | 'outcome'>, ReturnType<typeof describeOutcome> {
+  readonly byGateway: boolean
+  readonly most: FailureGroup['most'] & { readonly name: string }
+}
+
+/** Failed calls of all accounts, or of one. */
+export interface ErrorReport {
+  /** ISO 8601. */
+  readonly from: string
+  /** Those by the fault of nodes or of the gateway first, then by their number. */
+  readonly groups: readonly ErrorGroup[]
+}
+
 type TrafficDimension = 'account' | Dimension
 
 const trafficDimensions = ['account', ...dimensions] as const
+
+const hoursOption = {
+  type: 'integer',
+  minimum: 1,
+  maximum: 31 * hoursPerDay,
+  default: hoursPerDay,
+  description: `How many hours back, up to now: from 1 to ${31 * hoursPerDay}; ${hoursPerDay} if absent.`,
+} as const
 
 /** The command has one option for both. */
 const byDescription =
   `Counts calls by one field: ${formatAlternatives(groupings)}; ` + `those of all accounts by ${formatAlternatives(trafficDimensions)}.`
 
+/** With the command `usage`. */
 export const usageOperations = [
   defineOperation({
     name: 'usage',
@@ -122,13 +165,7 @@ export const usageOperations = [
       type: 'object',
       properties: {
         by: { type: 'string', enum: trafficDimensions, default: 'account', description: byDescription },
-        hours: {
-          type: 'integer',
-          minimum: 1,
-          maximum: 31 * hoursPerDay,
-          default: hoursPerDay,
-          description: `How many hours back, up to now: from 1 to ${31 * hoursPerDay}; ${hoursPerDay} if absent.`,
-        },
+        hours: hoursOption,
         offset: { type: 'integer', minimum: 0, default: 0, description: 'How many groups to skip.' },
         limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most groups of the response.' },
       },
@@ -152,6 +189,61 @@ export const usageOperations = [
           : [{ columns: [by, ...sumNames].map(title => title.toUpperCase()), rows: groups.map(toTrafficCells) }],
     },
   }),
+]
+
+export const errorOperations = [
+  defineOperation({
+    name: 'errors',
+    method: 'get',
+    path: '/errors',
+    summary: 'Failed calls of all accounts, or of one, by network and outcome: those by the fault of nodes or of the gateway first.',
+    input: {
+      type: 'object',
+      properties: {
+        account: { type: 'string', description: 'Only of the account with this name or id.' },
+        network: { type: 'string', description: 'Only of the network of this name.' },
+        hours: hoursOption,
+      },
+    },
+    output: schemaRef('ErrorReport'),
+    async run({ account, network, hours }, services): Promise<ErrorReport> {
+      const to = Math.floor(services.clock.now() / hourMs) + 1
+      const id = account === undefined ? undefined : (await findAccount(services, account)).id
+      const failures = await services.queries.failures({ from: to - hours, to, account: id, network })
+      const groups = await Promise.all(
+        failures.map(async ({ most, ...group }) => ({
+          ...{ ...group, ...describeOutcome(group.outcome), byGateway: failedOutcomes.has(group.outcome) },
+          most: { ...most, name: (await services.store.account(most.account))?.name ?? '' },
+        })),
+      )
+      return { from: isoTime((to - hours) * hourMs), groups: groups.sort(compareErrors) }
+    },
+    command: {
+      flags: { account: { placeholder: 'ACCOUNT' }, network: { placeholder: 'NAME' } },
+      csv: ({ groups }) => ({
+        columns: ['network', 'outcome', 'code', 'byGateway', 'calls', 'callsOfNetwork', 'accounts', 'most'],
+        rows: groups.map(toErrorCells),
+      }),
+      text: ({ from, groups }) =>
+        groups.length === 0
+          ? [`no failed calls since ${from}`]
+          : [
+              {
+                columns: ['NETWORK', 'OUTCOME', 'CODE', 'BY GATEWAY', 'CALLS', 'OF', 'ACCOUNTS', 'MOST BY'],
+                rows: groups.map(toErrorCells),
+              },
+            ],
+    },
+  }),
+]
+
+const compareErrors = (a: ErrorGroup, b: ErrorGroup): number =>
+  Number(b.byGateway) - Number(a.byGateway) || b.calls - a.calls || (a.network < b.network ? -1 : 1)
+
+const toErrorCells = ({ network, outcome, code, byGateway, calls, callsOfNetwork, accounts, most }: ErrorGroup): readonly string[] => [
+  ...[network, outcome, String(code ?? '-'), byGateway ? 'yes' : 'no'],
+  ...[calls, callsOfNetwork, accounts].map(String),
+  most.name || most.account,
 ]
 
 const toCells = ({ name, ...group }: UsageTotals): readonly string[] => [name, ...sumNames.map(sum => String(group[sum] ?? ''))]

@@ -53,7 +53,7 @@ export interface OperatorAppOptions
   /** The admin listener has TLS itself. */
   readonly isTls?: boolean
   /** As of now. */
-  plans(): OperatorServices['plans']
+  reloadable(): Pick<OperatorServices, 'plans' | 'requestLog'>
   readonly describeMethods: DescribeMethods
 }
 
@@ -64,16 +64,19 @@ export interface OperatorApp {
 
 /** The operator's page, API and sessions, for the admin listener, which has checked the host. */
 export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken): OperatorApp => {
-  const { openStore, storeAddress, clock, log, url = '', isTls = false, plans } = options
+  const { openStore, storeAddress, clock, log, url = '', isTls = false } = options
   const queryProcess = openQueryProcess(storeAddress, clock)
   const { smtp } = options.config.portal
   const sendMail = smtp && openMailer(smtp, log)
   const networkServices = networksOf(options.describeMethods)
-  const openServices = async () => ({
-    ...{ ...options, ...networkServices, sendMail },
-    nodes: async () => ({ networks: await options.networks(), isLive: true }),
-    ...{ store: await openStore(), queries: queryProcess.queries, startQueries: queryProcess.start, plans: plans() },
-  })
+  const openServices = async () => {
+    const { plans, requestLog } = options.reloadable()
+    return {
+      ...{ ...options, ...networkServices, sendMail, plans, requestLog },
+      nodes: async () => ({ networks: await options.networks(), isLive: true }),
+      ...{ store: await openStore(), queries: queryProcess.queries, startQueries: queryProcess.start },
+    }
+  }
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
   app.on('error', (error: Error) => log.info({ err: error }, 'admin request aborted by the client'))

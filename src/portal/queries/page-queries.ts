@@ -9,8 +9,9 @@ import { changeForOwners, readChanges } from '../../services/accounts/change-his
 import type { Change, ChangeAction } from '../../services/accounts/change-history.ts'
 import { summarizeEvidence } from '../../services/evidence.ts'
 import type { EvidenceSummary } from '../../services/evidence.ts'
+import type { FoundRequest } from '../../store/request-log-store.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
-import { hourRetentionDays } from '../../store/usage-store.ts'
+import { hourRetentionDays, successOutcome } from '../../store/usage-store.ts'
 import type { Clock } from '../../services/clock.ts'
 import { dayMs, hoursPerDay, isoDate } from '../../util/dates.ts'
 import { getOrCreate } from '../../util/memoize.ts'
@@ -28,10 +29,36 @@ export interface PageQueries {
   changePage(options: ChangePageOptions): Promise<ChangePage>
   /** Wrong results of nodes that are kept: up to 200, each of some KiB. */
   evidence(filter: Parameters<typeof summarizeEvidence>[1]): Promise<readonly EvidenceSummary[]>
+  /** Of all accounts, since a time in ms since 1970; the newest first. */
+  requestsById(options: { readonly requestId: string; readonly since: number }): Promise<readonly FoundRequest[]>
   /** The calls of an account of today and the days before. */
   callCounts(options: { readonly account: string; readonly by: Grouping; readonly days: number }): Promise<CallCounts>
+  /** Failed calls by network and outcome. */
+  failures(query: FailureQuery): Promise<readonly FailureGroup[]>
   /** All accounts together, by account or by a dimension; the most credits first. */
   totals(query: TotalsQuery): Promise<readonly UsageTotals[]>
+}
+
+interface FailureQuery {
+  /** Hours since 1970, UTC: from `from` up to, not including, `to`; whole days where hours are not kept any more. */
+  readonly from: number
+  readonly to: number
+  /** By its id; undefined: all of them. */
+  readonly account: string | undefined
+  readonly network: string | undefined
+}
+
+/** The calls of one network that failed with one outcome. */
+export interface FailureGroup {
+  readonly network: string
+  readonly outcome: string
+  readonly calls: number
+  /** All calls of the network, of the same accounts. */
+  readonly callsOfNetwork: number
+  /** How many accounts made them. */
+  readonly accounts: number
+  /** The account with the most of them. */
+  readonly most: { readonly account: string; readonly calls: number }
 }
 
 interface TotalsQuery {
@@ -90,7 +117,7 @@ export interface CallCounts {
   readonly total: UsageStatistics
 }
 
-type PageStore = OverviewStore & Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows' | 'allUsageCounts'>
+type PageStore = OverviewStore & Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows' | 'allUsageCounts' | 'findRequests'>
 
 export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | 'monotonic'>): PageQueries => {
   const accountUse = new AccountUseCache(store, clock)
@@ -100,7 +127,9 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
     accountOverview: options => accountUse.overview(options),
     changePage: options => readChangePage(store, options),
     evidence: filter => summarizeEvidence(store, filter),
+    requestsById: async ({ requestId, since }) => (await store.findRequests(requestId)).filter(({ time }) => time >= since),
     callCounts: options => readCallCounts(store, options),
+    failures: query => readFailures(store, query),
     totals: query => readTotals(store, query),
   }
 }
@@ -173,9 +202,7 @@ const readCallCounts = async (
   const counts =
     by === 'hour'
       ? await store.usageCounts(account, firstDay * hoursPerDay, (today + 1) * hoursPerDay)
-      : (await store.usageRows(account, 'day', Math.max(0, firstDay), today + 1)).flatMap(({ start, rows }) =>
-          rows.map(({ group, ...sums }) => ({ ...group, hour: start * hoursPerDay, ...sums })),
-        )
+      : await readDayCounts(store, account, firstDay, today + 1)
   return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: groupUsage(counts, by), total: totalUsage(counts) }
 }
 
@@ -191,6 +218,42 @@ const readTotals = async (store: Pick<Store, 'allUsageCounts'>, { from, to, by }
   }
   return Array.from(totals, ([name, { statistics }]) => ({ name, ...statistics })).sort(compareUsage)
 }
+
+const readFailures = async (store: PageStore, { from, to, account, network }: FailureQuery): Promise<readonly FailureGroup[]> => {
+  const callsOf = new Map<string, number>()
+  const failed = new Map<string, { readonly network: string; readonly outcome: string; readonly byAccount: Map<string, number> }>()
+  let count = 0
+  for await (const row of account === undefined ? store.allUsageCounts({ from, to }) : await readAccountCounts(store, account, from, to)) {
+    if (network !== undefined && row.network !== network) continue
+    callsOf.set(row.network, (callsOf.get(row.network) ?? 0) + row.calls)
+    if (row.outcome !== successOutcome) {
+      const { network: name, outcome } = row
+      const group = getOrCreate(failed, `${name} ${outcome}`, () => ({ network: name, outcome, byAccount: new Map<string, number>() }))
+      group.byAccount.set(row.account, (group.byAccount.get(row.account) ?? 0) + row.calls)
+    }
+    if ((count += 1) % countsPerTurn === 0) await setImmediate()
+  }
+  return [...failed.values()].flatMap(({ byAccount, ...group }) => {
+    // Calls that were taken back leave a group of none.
+    const accounts = [...byAccount].filter(([, calls]) => calls > 0).sort(([, a], [, b]) => b - a)
+    const [most] = accounts
+    if (most === undefined) return []
+    const calls = accounts.reduce((sum, [, each]) => sum + each, 0)
+    const callsOfNetwork = callsOf.get(group.network) ?? 0
+    return [{ ...group, calls, callsOfNetwork, accounts: accounts.length, most: { account: most[0], calls: most[1] } }]
+  })
+}
+
+const readAccountCounts = async (store: PageStore, account: string, from: number, to: number) => {
+  const areHoursKept = from >= to - hourRetentionDays * hoursPerDay
+  if (areHoursKept) return store.usageCounts(account, from, to)
+  return readDayCounts(store, account, Math.floor(from / hoursPerDay), Math.ceil(to / hoursPerDay))
+}
+
+const readDayCounts = async (store: Pick<Store, 'usageRows'>, account: string, from: number, to: number) =>
+  (await store.usageRows(account, 'day', Math.max(0, from), to)).flatMap(({ start, rows }) =>
+    rows.map(({ group, ...sums }) => ({ ...group, hour: start * hoursPerDay, ...sums })),
+  )
 
 /** What `search` looks in, in lower case. */
 const textOfChange = ({ time, by, action, account, target = '', before = {}, after = {} }: Change): string =>

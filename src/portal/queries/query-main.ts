@@ -32,6 +32,7 @@ const queries = createUsageQueries(
     usageCounts: async (account, from, to) => (await queriedStore()).usageCounts(account, from, to),
     usageRows: async (...range) => (await queriedStore()).usageRows(...range),
     requests: async account => (await queriedStore()).requests(account),
+    findRequests: async requestId => (await queriedStore()).findRequests(requestId),
     async *allUsageCounts(hours) {
       for await (const count of (await queriedStore()).allUsageCounts(hours)) {
         if (isEnding) throw new StoreError('the gateway stops')

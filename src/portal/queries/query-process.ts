@@ -65,6 +65,8 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       outcomes: query('outcomes'),
       lastUses: query('lastUses'),
       requests: query('requests'),
+      requestsById: query('requestsById'),
+      failures: query('failures'),
       totals: query('totals'),
       accountPage: query('accountPage'),
       accountOverview: query('accountOverview'),

@@ -50,7 +50,16 @@ interface OverTimeQuery extends FilteredRange {
 /** What queries read. */
 type QueriedStore = Pick<
   Store,
-  'usageCounts' | 'usageRows' | 'requests' | 'allUsageCounts' | 'accounts' | 'accountUse' | 'dayTotals' | 'dayBalance' | 'records'
+  | 'usageCounts'
+  | 'usageRows'
+  | 'requests'
+  | 'findRequests'
+  | 'allUsageCounts'
+  | 'accounts'
+  | 'accountUse'
+  | 'dayTotals'
+  | 'dayBalance'
+  | 'records'
 >
 
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */

@@ -1,12 +1,11 @@
 import type { RequestLogConfig } from '../../services/request-log.ts'
 import type { AccountRow } from '../../store/store.ts'
-import type { StoredRequest } from '../../store/request-log-store.ts'
-import { hourMs, isoTime } from '../../util/dates.ts'
+import { hourMs } from '../../util/dates.ts'
 import { schemaRef } from '../openapi.ts'
-import { adviceOf, refusalOf } from '../outcome-advice.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
-import { successOutcome } from '../../store/usage-store.ts'
+import { keepsParams, requestJson } from '../request-json.ts'
+import type { RequestJson } from '../request-json.ts'
 import { defineRoute } from '../route.ts'
 import { filterQuery } from './usage.ts'
 
@@ -14,24 +13,6 @@ import { filterQuery } from './usage.ts'
 const settings = ['on', 'withoutParams', 'off'] as const
 
 type Setting = (typeof settings)[number]
-
-const requestJson = (request: StoredRequest, keepsParams: boolean) => {
-  const { id, time, outcome, category, params = null, code, message, isSlow = false, isCut = false, ...rest } = request
-  const { requestId, transport, key, network, method, credits, durationMs, cache = null, attempts = null, upstream = null } = rest
-  const hasFailed = outcome !== successOutcome
-  return {
-    ...{ id, time: isoTime(time), requestId, transport, key, network, method },
-    params: keepsParams ? params : null,
-    isCut: keepsParams && isCut,
-    outcome,
-    code: code ?? null,
-    message: (keepsParams ? message : undefined) ?? refusalOf(outcome)?.message ?? null,
-    advice: hasFailed ? adviceOf(outcome, category) : null,
-    ...{ credits, durationMs, isSlow, cache, attempts, upstream },
-  }
-}
-
-export type RequestJson = ReturnType<typeof requestJson>
 
 const logJson = ({ enabled, params, slow, retention }: RequestLogConfig, { requestLog }: AccountRow) => ({
   setting: (requestLog ?? 'on') satisfies Setting as Setting,
@@ -57,10 +38,10 @@ const readPage = async (services: PortalServices, account: AccountRow, query: Pa
   if (!log.isOffered || log.setting === 'off') return { log, requests: [], next: null, outcomes: [] }
   const since = clock.now() - requestLog.retention
   const { requests, next = null, outcomes } = await queries.requests({ account: account.id, since, ...query })
-  const keepsParams = log.offersParams && log.setting === 'on'
+  const isWhole = keepsParams(requestLog, account)
   return {
     log,
-    requests: requests.map(request => requestJson(request, keepsParams)),
+    requests: requests.map(request => requestJson(request, isWhole)),
     next,
     outcomes: outcomes.map(([outcome, count]) => ({ outcome, requests: count })),
   }

@@ -4,7 +4,7 @@ import type { UsagePeriod } from '../../store/usage-store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { listOf, schemaRef } from '../openapi.ts'
-import { adviceOf, refusalOf } from '../outcome-advice.ts'
+import { adviceOf, describeOutcome } from '../outcome-advice.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { dimensions } from '../queries/usage-dimensions.ts'
 import type { Dimension } from '../queries/usage-dimensions.ts'
@@ -81,16 +81,7 @@ const reportErrors = (outcomes: readonly (readonly [outcome: string, calls: numb
   outcomes
     .filter(([outcome, calls]) => outcome !== successOutcome && calls > 0)
     .sort(([, a], [, b]) => b - a)
-    .map(([outcome, calls]) => {
-      const refusal = refusalOf(outcome)
-      return {
-        outcome,
-        calls,
-        code: refusal?.code ?? null,
-        message: refusal?.message ?? 'an error of the node',
-        advice: adviceOf(outcome),
-      }
-    })
+    .map(([outcome, calls]) => ({ ...describeOutcome(outcome), calls, advice: adviceOf(outcome) }))
 
 export type ErrorCount = ReturnType<typeof reportErrors>[number]
 

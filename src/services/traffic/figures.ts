@@ -25,7 +25,7 @@ interface LatencyFigures {
 }
 
 /** Outcomes that are the fault of nodes or of the gateway. */
-const failedOutcomes: ReadonlySet<string> = new Set(['unavailable', 'internal', 'timeout'])
+export const failedOutcomes: ReadonlySet<string> = new Set(['unavailable', 'internal', 'timeout'])
 const cacheHitResults: ReadonlySet<string> = new Set(['memory', 'redis', 'joined'])
 
 /** Of one network, or of all networks together. */

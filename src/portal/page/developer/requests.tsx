@@ -1,11 +1,12 @@
 import { useSignal } from '@preact/signals'
-import type { RequestJson, RequestLogJson, RequestPageJson } from '../../routes/requests.ts'
-import { Badge } from '../components/badge.tsx'
-import { CopyCode, CopyText, SearchField, WhenLoaded } from '../components/controls.tsx'
+import type { RequestJson } from '../../request-json.ts'
+import type { RequestLogJson, RequestPageJson } from '../../routes/requests.ts'
+import { CopyCode, SearchField, WhenLoaded } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Form } from '../components/form.tsx'
 import { Icon } from '../components/icon.tsx'
+import { Outcome, RequestFacts } from '../components/request-facts.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
@@ -138,13 +139,6 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
   )
 }
 
-const Outcome = ({ shown: { outcome, code, isSlow } }: { readonly shown: RequestJson }) => (
-  <span class="buttons">
-    <Badge tone={outcome === 'ok' ? 'ok' : 'danger'}>{code === null ? outcome : `${outcome} ${code}`}</Badge>
-    {isSlow && <Badge tone="warn">{text.kinds.slow}</Badge>}
-  </span>
-)
-
 interface RequestDetailsProps {
   readonly shown: RequestJson
   nameOfKey(id: string): string
@@ -153,17 +147,6 @@ interface RequestDetailsProps {
 
 const RequestDetails = ({ shown, nameOfKey, onClose }: RequestDetailsProps) => {
   const { method, network, outcome, message, advice, params, isCut } = shown
-  const facts: readonly (readonly [name: string, value: string])[] = [
-    [texts.usage.time, formatSeconds(shown.time)],
-    [texts.usage.network, network],
-    [texts.usage.key, nameOfKey(shown.key)],
-    [text.transport, shown.transport],
-    [text.duration, formatLatency(shown.durationMs)],
-    [texts.credits, formatNumber(shown.credits)],
-    [text.cache, shown.cache ?? '–'],
-    [text.attempts, formatNumber(shown.attempts)],
-    [text.upstream, shown.upstream ?? '–'],
-  ]
   const call = new URLSearchParams({ network, method, ...(params !== null && !isCut && { params }) })
   return (
     <Dialog title={method} isWide onClose={onClose}>
@@ -184,20 +167,7 @@ const RequestDetails = ({ shown, nameOfKey, onClose }: RequestDetailsProps) => {
         <CopyCode text={isCut ? `${params}…` : prettyJson(params)} label={text.params} />
       )}
       {isCut && <p class="help">{text.cut}</p>}
-      <dl class="facts">
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-        <div class="wide">
-          <dt>{text.requestId}</dt>
-          <dd>
-            <CopyText text={shown.requestId} label={text.requestId} />
-          </dd>
-        </div>
-      </dl>
+      <RequestFacts shown={shown} of={[[texts.usage.key, nameOfKey(shown.key)]]} />
       <div class="buttons end">
         <a class="button quiet" href={`/usage?${new URLSearchParams({ method, by: 'outcome' })}`} onClick={followLink}>
           {text.usageOfMethod}

@@ -12,12 +12,14 @@ import { KeyActions } from '../components/key-actions.tsx'
 import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
 import { CreateKey } from '../components/key-form.tsx'
 import { Table } from '../components/table.tsx'
+import { showToast } from '../components/toast.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { AccountAlerts } from './account-alerts.tsx'
 import { People } from './account-people.tsx'
+import { AccountUsage } from './account-usage.tsx'
 import { AccountState } from './accounts.tsx'
 import { PageLink } from './links.tsx'
 import { session } from './operator-session.ts'
@@ -46,9 +48,9 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
           <>
             <div class="cards">
               <CreditsCard balance={account.balance} />
-              <StateCard account={account} path={path} onChanged={loaded.reload} />
+              <StateCard account={account} path={path} onChanged={loaded.reload} onSaved={showChange} />
             </div>
-            <ChangeAccount account={account} path={path} onChanged={showChange} />
+            <AccountUsage path={path} name={name} />
             <Keys path={path} />
             <People path={path} hasDashboard={session.value?.dashboard !== null} />
             <AccountAlerts path={path} />
@@ -62,10 +64,15 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
 interface ChangeProps {
   readonly account: AccountWithBalance
   readonly path: string
+}
+
+interface StateCardProps extends ChangeProps, Pick<ChangeAccountProps, 'onSaved'> {
   onChanged(): void
 }
 
-const StateCard = ({ account: { id, state, suspended, deleteAt, plan, created }, path, onChanged }: ChangeProps) => {
+const StateCard = ({ account, path, onChanged, onSaved }: StateCardProps) => {
+  const { id, state, suspended, deleteAt, plan, created } = account
+  const isChanging = useSignal(false)
   const { error, isSending, submit } = useSubmit(async () => {
     await request('PATCH', path, { suspended: suspended === null })
     onChanged()
@@ -82,13 +89,21 @@ const StateCard = ({ account: { id, state, suspended, deleteAt, plan, created },
       <p class="help">{text.stateHelp[state]}</p>
       <Notice text={error.value?.message} />
       <div class="buttons">
+        <button type="button" class="quiet" onClick={() => (isChanging.value = true)}>
+          {text.settings}
+        </button>
         <form onSubmit={submit}>
-          <button type="submit" class={suspended === null ? 'danger' : undefined} disabled={isSending.value}>
+          <button type="submit" class={suspended === null ? 'quiet' : undefined} disabled={isSending.value}>
             {suspended === null ? text.suspend : state === 'unapproved' ? text.approve : text.resume}
           </button>
         </form>
         {deleteAt === null && <DeleteAccount path={path} onDeleted={onChanged} />}
       </div>
+      {isChanging.value && (
+        <Dialog title={text.settings} onClose={() => (isChanging.value = false)}>
+          <ChangeAccount account={account} path={path} onSaved={onSaved} onClose={() => (isChanging.value = false)} />
+        </Dialog>
+      )}
     </section>
   )
 }
@@ -102,7 +117,7 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
   })
   if (!deletion.isAsking) {
     return (
-      <button type="button" class="quiet" ref={deletion.askRef} onClick={deletion.ask}>
+      <button type="button" class="danger" ref={deletion.askRef} onClick={deletion.ask}>
         {text.delete}
       </button>
     )
@@ -112,7 +127,7 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
       <p>{text.confirmDelete}</p>
       <Notice text={error.value?.message} />
       <div class="buttons">
-        <button type="submit" class="danger" disabled={isSending.value}>
+        <button type="submit" class="danger final" disabled={isSending.value}>
           {text.delete}
         </button>
         <button type="button" class="quiet" ref={deletion.cancelRef} onClick={deletion.cancel}>
@@ -123,11 +138,12 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
   )
 }
 
-interface ChangeAccountProps extends Omit<ChangeProps, 'onChanged'> {
-  onChanged(changed: AccountWithBalance): void
+interface ChangeAccountProps extends ChangeProps {
+  onSaved(changed: AccountWithBalance): void
+  onClose(): void
 }
 
-const ChangeAccount = ({ account, path, onChanged }: ChangeAccountProps) => {
+const ChangeAccount = ({ account, path, onSaved, onClose }: ChangeAccountProps) => {
   const plans = useRequest<readonly Plan[]>('/plans')
   // Undefined until another is chosen.
   const plan = useSignal<string | undefined>(undefined)
@@ -143,14 +159,13 @@ const ChangeAccount = ({ account, path, onChanged }: ChangeAccountProps) => {
       ...(label !== (account.label ?? '') && { label }),
     }
     if (Object.keys(changes).length === 0) return text.nothingToChange
-    const changed = { ...account, ...(await request<AccountJson>('PATCH', path, changes)) }
-    plan.value = undefined
-    // Before the form is reset: to what is stored, not to what was.
-    onChanged(changed)
-    return text.changed
+    onSaved({ ...account, ...(await request<AccountJson>('PATCH', path, changes)) })
+    showToast(text.changed)
+    onClose()
+    return ''
   }
   return (
-    <Form title={text.settings} button={text.save} send={change} success={said => said}>
+    <Form title={text.settings} heading="none" button={text.save} send={change} success={said => said} onCancel={onClose}>
       {errorOf => (
         <>
           <Select label={text.plan} options={planNames} value={plan.value ?? account.plan} onChange={value => (plan.value = value)} />

@@ -12,10 +12,12 @@ import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
 import { Audit } from './audit.tsx'
 import { Configuration } from './configuration.tsx'
+import { Errors } from './errors.tsx'
 import { Home } from './home.tsx'
 import { Nodes } from './nodes.tsx'
 import { NodesNow, hasProblem } from './node-state.tsx'
 import { loadSession, session } from './operator-session.ts'
+import { Requests } from './requests.tsx'
 import { Traffic } from './traffic.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -25,6 +27,8 @@ const pages = [
   { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },
   { path: '/operator/accounts', title: text.pages.accounts, Page: Accounts, icon: 'people' },
   { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic, icon: 'traffic' },
+  { path: '/operator/errors', title: text.pages.errors, Page: Errors, icon: 'errors' },
+  { path: '/operator/requests', title: text.pages.requests, Page: Requests, icon: 'requests' },
   { path: '/operator/nodes', title: text.pages.nodes, Page: Nodes, icon: 'nodes' },
   { path: '/operator/configuration', title: text.pages.configuration, Page: Configuration, icon: 'settings' },
   { path: '/operator/audit', title: text.pages.audit, Page: Audit, icon: 'audit' },

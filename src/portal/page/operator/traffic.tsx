@@ -14,7 +14,7 @@ const text = operatorTexts.traffic
 
 const { method, network, key, outcome } = texts.usage
 const dimensions = Object.entries({ account: text.account, method, network, key, outcome }).map(([value, label]) => ({ value, label }))
-const ranges = Object.entries(text.ranges).map(([value, label]) => ({ value, label }))
+export const rangeOptions = Object.entries(text.ranges).map(([value, label]) => ({ value, label }))
 
 const groupsPerPage = 100
 
@@ -34,7 +34,12 @@ export const Traffic = () => {
     <>
       <div class="controls">
         <Select label={text.by} options={dimensions} value={by.value} onChange={value => changeQuery({ by: value, first: '' })} />
-        <Select label={text.range} options={ranges} value={hours.value} onChange={value => changeQuery({ hours: value, first: '' })} />
+        <Select
+          label={text.range}
+          options={rangeOptions}
+          value={hours.value}
+          onChange={value => changeQuery({ hours: value, first: '' })}
+        />
         {found !== undefined && (
           <Downloads
             name={`traffic-by-${found.by}`}
@@ -44,16 +49,26 @@ export const Traffic = () => {
         )}
       </div>
       <WhenLoaded from={report}>
-        {shown => (shown.groups.length === 0 ? <EmptyState icon="traffic" title={texts.usage.none} /> : <TrafficTable report={shown} />)}
+        {shown =>
+          shown.groups.length === 0 ? (
+            <EmptyState icon="traffic" title={texts.usage.none} />
+          ) : (
+            <GroupTable caption={operatorTexts.pages.traffic} {...shown} />
+          )
+        }
       </WhenLoaded>
       <Pager offset={pagerOffset(first)} size={groupsPerPage} count={found?.groupCount ?? 0} />
     </>
   )
 }
 
-const TrafficTable = ({ report: { by, groups } }: { readonly report: TrafficReport }) => (
+interface GroupTableProps extends Pick<TrafficReport, 'by' | 'groups'> {
+  readonly caption: string
+}
+
+export const GroupTable = ({ caption, by, groups }: GroupTableProps) => (
   <Table
-    caption={operatorTexts.pages.traffic}
+    caption={caption}
     keyOf={group => group.name}
     rows={groups}
     columns={[

@@ -1,0 +1,103 @@
+import type { FoundRequest } from '../../store/request-log-store.ts'
+import type { AccountRow, KeyRow } from '../../store/store.ts'
+import { hourMs } from '../../util/dates.ts'
+import { flag, listOf, number, object, schemaRef, text, textOrNull } from '../openapi.ts'
+import { keepsParams, requestJson, requestProperties } from '../request-json.ts'
+import { defineOperation } from './operation.ts'
+import type { OperationServices } from './operation.ts'
+
+const { params: _params, isCut: _isCut, key: _key, ...shownProperties } = requestProperties
+
+/** What the operation returns, by the name in the OpenAPI document. */
+export const requestSchemas = {
+  RequestList: object({
+    isLogged: { ...flag, description: 'Whether `requestLog` has requests logged.' },
+    retentionHours: number,
+    requests: listOf(
+      object({
+        account: object({ id: text, name: text }),
+        key: object({
+          id: text,
+          name: { ...textOrNull, description: 'Null where the key has none, or no longer exists.' },
+          hint: { ...textOrNull, description: 'The last characters of the key.' },
+        }),
+        ...shownProperties,
+      }),
+    ),
+  }),
+} as const
+
+/** An operator sees what the account has had logged, but for the parameters: those are the account's. */
+const operatorRequestJson = (found: FoundRequest, account: AccountRow, key: KeyRow | undefined, { requestLog }: OperationServices) => {
+  const { params: _, isCut: __, key: keyId, ...shown } = requestJson(found, keepsParams(requestLog, account))
+  return {
+    account: { id: account.id, name: account.name },
+    key: { id: keyId, name: key?.name ?? null, hint: key?.hint ?? null },
+    ...shown,
+  }
+}
+
+export type OperatorRequestJson = ReturnType<typeof operatorRequestJson>
+
+export interface RequestListJson {
+  readonly isLogged: boolean
+  readonly retentionHours: number
+  readonly requests: readonly OperatorRequestJson[]
+}
+
+/** Of each account once: most requests with one id are of one account. */
+const describeRequests = async (found: readonly FoundRequest[], services: OperationServices): Promise<readonly OperatorRequestJson[]> => {
+  const ids = [...new Set(found.map(({ account }) => account))]
+  const accounts = new Map(await Promise.all(ids.map(async id => [id, await services.store.account(id)] as const)))
+  const keys = new Map((await Promise.all(ids.map(id => services.store.keys(id)))).flat().map(key => [key.id, key]))
+  return found.flatMap(request => {
+    const account = accounts.get(request.account)
+    // What an account no longer wants logged is removed, but a gateway may just have written some of it.
+    if (account === undefined || account.requestLog === 'off') return []
+    return [operatorRequestJson(request, account, keys.get(request.key), services)]
+  })
+}
+
+export const requestOperations = [
+  defineOperation({
+    name: 'requests show',
+    method: 'get',
+    path: '/requests/{id}',
+    summary:
+      'The requests with this id, of any account, as the log of requests has them: whose they are, and why they failed. Without parameters.',
+    input: {
+      type: 'object',
+      properties: { id: { type: 'string', description: 'As the header X-Request-Id of the response has it.' } },
+      required: ['id'],
+    },
+    output: schemaRef('RequestList'),
+    async run({ id }, services): Promise<RequestListJson> {
+      const { enabled: isLogged, retention } = services.requestLog
+      const since = services.clock.now() - retention
+      const found = isLogged ? await services.queries.requestsById({ requestId: id.trim(), since }) : []
+      return { isLogged, retentionHours: retention / hourMs, requests: await describeRequests(found, services) }
+    },
+    command: {
+      positionals: { id: 'ID' },
+      failure: ({ isLogged, retentionHours, requests }) =>
+        !isLogged
+          ? 'no requests are logged: gateway.yaml has `requestLog.enabled: false`'
+          : requests.length === 0
+            ? `no logged request has this id: failed and slow requests are kept for ${retentionHours} h, and a sample of the others, unless their account has turned that off`
+            : undefined,
+      text: ({ requests }) =>
+        requests.flatMap(({ account, key, code, message, advice, cache, attempts, upstream, ...rest }, i) => [
+          ...(i === 0 ? [] : ['']),
+          {
+            fields: {
+              ...{ account: account.name, key: [key.id, key.name, `…${key.hint}`].filter(Boolean).join(' ') },
+              ...rest,
+              isSlow: rest.isSlow ? 'yes' : 'no',
+              ...{ code: code ?? '-', message: message ?? '-', advice: advice ?? '-' },
+              ...{ cache: cache ?? '-', attempts: attempts ?? '-', node: upstream ?? '-' },
+            },
+          },
+        ]),
+    },
+  }),
+]

@@ -1,0 +1,54 @@
+import type { ComponentChildren } from 'preact'
+import type { RequestJson } from '../../request-json.ts'
+import { formatLatency, formatNumber, formatSeconds } from '../format.ts'
+import { texts } from '../texts.ts'
+import { Badge } from './badge.tsx'
+import { CopyText } from './controls.tsx'
+
+const text = texts.requests
+
+export const Outcome = ({ shown: { outcome, code, isSlow } }: { readonly shown: Pick<RequestJson, 'outcome' | 'code' | 'isSlow'> }) => (
+  <span class="buttons">
+    <Badge tone={outcome === 'ok' ? 'ok' : 'danger'}>{code === null ? outcome : `${outcome} ${code}`}</Badge>
+    {isSlow && <Badge tone="warn">{text.kinds.slow}</Badge>}
+  </span>
+)
+
+interface RequestFactsProps {
+  readonly shown: Omit<RequestJson, 'key' | 'params' | 'isCut'>
+  /** Whose it is. */
+  readonly of: readonly (readonly [name: string, value: ComponentChildren])[]
+  /** Its node, where there is more to see of it. */
+  readonly node?: ComponentChildren
+}
+
+/** How a logged request went. */
+export const RequestFacts = ({ shown, of, node }: RequestFactsProps) => {
+  const facts: RequestFactsProps['of'] = [
+    [texts.usage.time, formatSeconds(shown.time)],
+    ...of,
+    [texts.usage.network, shown.network],
+    [text.transport, shown.transport],
+    [text.duration, formatLatency(shown.durationMs)],
+    [texts.credits, formatNumber(shown.credits)],
+    [text.cache, shown.cache ?? '–'],
+    [text.attempts, formatNumber(shown.attempts)],
+    [text.upstream, node || (shown.upstream ?? '–')],
+  ]
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+      <div class="wide">
+        <dt>{text.requestId}</dt>
+        <dd>
+          <CopyText text={shown.requestId} label={text.requestId} />
+        </dd>
+      </div>
+    </dl>
+  )
+}

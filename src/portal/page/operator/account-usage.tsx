@@ -1,0 +1,97 @@
+import type { CallCounts } from '../../queries/page-queries.ts'
+import type { ErrorReport } from '../../operations/usage-operations.ts'
+import { now } from '../clock.ts'
+import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
+import { WhenLoaded } from '../components/controls.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
+import { Segments } from '../components/tabs.tsx'
+import { formatNumber } from '../format.ts'
+import { useRequest } from '../request.ts'
+import { queryMember } from '../router.ts'
+import { texts } from '../texts.ts'
+import { ErrorTable } from './errors.tsx'
+import { operatorTexts } from './operator-texts.ts'
+import { GroupTable } from './traffic.tsx'
+
+const text = operatorTexts.accountUsage
+
+const hoursPerDay = 24
+const stepsMs = { hour: 3_600_000, day: 86_400_000 } as const
+
+const ranges = (['1', '7', '31'] as const).map(value => ({ value, label: text.ranges[value] }))
+
+const views = ['method', 'network', 'key', 'errors'] as const
+
+const viewOptions = views.map(value => ({ value, label: text.views[value] }))
+
+/** What the account has called, and what of it has failed. */
+export const AccountUsage = ({ path, name }: { readonly path: string; readonly name: string }) => {
+  const [chosenDays, chosenView] = [queryMember('days', '1'), queryMember('by', 'method')]
+  const days = ranges.find(({ value }) => value === chosenDays.value)?.value ?? '1'
+  const view = views.find(value => value === chosenView.value) ?? 'method'
+  const step = days === '1' ? 'hour' : 'day'
+  const overTime = useRequest<CallCounts>(`${path}/usage?${new URLSearchParams({ by: step, days })}`)
+  return (
+    <>
+      <div class="section-heading">
+        <h2>{texts.pages.usage}</h2>
+        <Segments label={texts.usage.range} options={ranges} value={days} onChange={chosenDays.set} />
+      </div>
+      <WhenLoaded from={overTime} skeleton={<Skeleton height={16} />}>
+        {found => (found.total.calls === 0 ? <p class="lead">{text.none}</p> : <CallsOverTime found={found} />)}
+      </WhenLoaded>
+      <Segments label={texts.usage.by} options={viewOptions} value={view} onChange={chosenView.set} />
+      {view === 'errors' ? <AccountErrors name={name} days={Number(days)} /> : <CallsBy path={path} by={view} days={days} />}
+    </>
+  )
+}
+
+/** By hour where it is of one day. A group is missing where there were no calls. */
+const CallsOverTime = ({ found: { from, to, groups, total } }: { readonly found: CallCounts }) => {
+  const stepMs = from === to ? stepsMs.hour : stepsMs.day
+  const first = Date.parse(from)
+  const end = Math.min(Date.parse(to) + stepsMs.day, Math.ceil((now.value + 1) / stepMs) * stepMs)
+  const byStart = new Map(groups.map(({ name, ...sums }) => [Date.parse(name), sums]))
+  const starts = Array.from({ length: Math.max(1, Math.round((end - first) / stepMs)) }, (_, i) => first + i * stepMs)
+  const pointsOf = (measure: (sums: { readonly calls: number; readonly failed: number }) => number): readonly number[] =>
+    starts.map(start => measure(byStart.get(start) ?? { calls: 0, failed: 0 }))
+  return (
+    <Chart
+      title={texts.usage.titles.calls}
+      note={`${formatNumber(total.calls)} ${texts.calls.toLowerCase()}, ${formatNumber(total.failed)} ${texts.usage.ofThemFailed}; ${formatNumber(total.credits)} ${texts.credits.toLowerCase()}`}
+      isCompact
+      times={starts.map(start => new Date(start).toISOString())}
+      end={new Date(first + starts.length * stepMs).toISOString()}
+      series={[
+        failedSeries(pointsOf(({ failed }) => failed)),
+        { id: 'ok', name: texts.usage.success, color: groupColor(0), points: pointsOf(({ calls, failed }) => calls - failed) },
+      ]}
+    />
+  )
+}
+
+interface CallsByProps {
+  readonly path: string
+  readonly by: Exclude<(typeof views)[number], 'errors'>
+  readonly days: string
+}
+
+const CallsBy = ({ path, by, days }: CallsByProps) => {
+  const counts = useRequest<CallCounts>(`${path}/usage?${new URLSearchParams({ by, days })}`)
+  return (
+    <WhenLoaded from={counts} skeleton={<Skeleton height={8} />}>
+      {({ groups }) => (groups.length === 0 ? null : <GroupTable caption={text.views[by]} by={by} groups={groups} />)}
+    </WhenLoaded>
+  )
+}
+
+/** Since midnight (UTC), as the days of usage. */
+const AccountErrors = ({ name, days }: { readonly name: string; readonly days: number }) => {
+  const hours = Math.min(31 * hoursPerDay, (days - 1) * hoursPerDay + new Date(now.value).getUTCHours() + 1)
+  const report = useRequest<ErrorReport>(`/errors?${new URLSearchParams({ account: name, hours: String(hours) })}`)
+  return (
+    <WhenLoaded from={report} skeleton={<Skeleton height={8} />}>
+      {({ groups }) => (groups.length === 0 ? <p class="lead">{texts.errors.none}</p> : <ErrorTable groups={groups} />)}
+    </WhenLoaded>
+  )
+}

@@ -1,0 +1,120 @@
+import type { OverviewJson } from '../../operator/overview-routes.ts'
+import type { ErrorGroup, ErrorReport } from '../../operations/usage-operations.ts'
+import { Badge } from '../components/badge.tsx'
+import { Select, WhenLoaded } from '../components/controls.tsx'
+import { Downloads } from '../components/downloads.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
+import { Table } from '../components/table.tsx'
+import { formatNumber, formatShare } from '../format.ts'
+import { useRequest } from '../request.ts'
+import { queryMember } from '../router.ts'
+import { texts } from '../texts.ts'
+import { AccountLink, NetworkLink, NodeLink } from './links.tsx'
+import { operatorTexts } from './operator-texts.ts'
+import { rangeOptions } from './traffic.tsx'
+
+const text = operatorTexts.errors
+
+/** What fails, on which network and by whose fault; and which nodes fail now. */
+export const Errors = () => {
+  const hours = queryMember('hours', '24')
+  const report = useRequest<ErrorReport>(`/errors?${new URLSearchParams({ hours: hours.value })}`)
+  const overview = useRequest<OverviewJson>('/overview')
+  const found = report.data.value
+  return (
+    <>
+      <div class="controls">
+        <Select label={operatorTexts.traffic.range} options={rangeOptions} value={hours.value} onChange={hours.set} />
+        {found !== undefined && (
+          <Downloads
+            name="errors"
+            titles={['network', 'outcome', 'code', 'byGateway', 'calls', 'callsOfNetwork', 'accounts', 'most']}
+            read={() => ({ json: found, rows: found.groups.map(cellsOf) })}
+          />
+        )}
+      </div>
+      <WhenLoaded from={report} skeleton={<Skeleton height={16} />}>
+        {({ groups }) =>
+          groups.length === 0 ? <EmptyState icon="check" title={texts.errors.none} /> : <ErrorTable groups={groups} hasAccounts />
+        }
+      </WhenLoaded>
+      <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
+        {({ networks }) => <NodeFailures networks={networks} />}
+      </WhenLoaded>
+    </>
+  )
+}
+
+const cellsOf = ({ network, outcome, code, byGateway, calls, callsOfNetwork, accounts, most }: ErrorGroup) => [
+  ...[network, outcome, code ?? '', String(byGateway), calls, callsOfNetwork, accounts],
+  most.name || most.account,
+]
+
+interface ErrorTableProps {
+  readonly groups: readonly ErrorGroup[]
+  /** They are those of several accounts. */
+  readonly hasAccounts?: boolean
+}
+
+export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => (
+  <Table
+    caption={operatorTexts.pages.errors}
+    keyOf={({ network, outcome }) => `${network} ${outcome}`}
+    rows={groups}
+    columns={[
+      { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
+      {
+        title: texts.usage.outcome,
+        cell: ({ outcome, code, byGateway }) => (
+          <Badge tone={byGateway ? 'danger' : 'neutral'}>{code === null ? outcome : `${outcome} ${code}`}</Badge>
+        ),
+      },
+      { title: texts.errors.message, cell: ({ message }) => message },
+      { title: text.fault, cell: ({ byGateway }) => (byGateway ? text.ofGateway : text.ofCaller) },
+      { title: texts.errors.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
+      { title: text.share, isNumber: true, cell: ({ calls, callsOfNetwork }) => formatShare(calls, callsOfNetwork) },
+      ...(hasAccounts
+        ? [
+            { title: text.accounts, isNumber: true, cell: ({ accounts }: ErrorGroup) => formatNumber(accounts) },
+            {
+              title: text.most,
+              cell: ({ most, calls }: ErrorGroup) => (
+                <>
+                  <AccountLink name={most.name} id={most.account} /> <span class="since">{formatShare(most.calls, calls)}</span>
+                </>
+              ),
+            },
+          ]
+        : []),
+    ]}
+  />
+)
+
+/** Counted by this gateway alone, as usage names no nodes. */
+const NodeFailures = ({ networks }: Pick<OverviewJson, 'networks'>) => {
+  const failing = networks
+    .flatMap(({ name, upstreams }) => upstreams.map(({ name: node, failures, requests }) => ({ network: name, node, failures, requests })))
+    .filter(({ failures }) => failures > 0)
+    .sort((a, b) => b.failures - a.failures)
+  return (
+    <>
+      <h2>{text.ofNodes}</h2>
+      {failing.length === 0 ? (
+        <p class="lead">{text.noNodeFails}</p>
+      ) : (
+        <Table
+          caption={text.ofNodes}
+          keyOf={({ network, node }) => `${network}/${node}`}
+          rows={failing}
+          columns={[
+            { title: operatorTexts.nodes.upstream, cell: ({ network, node }) => <NodeLink network={network} node={node} /> },
+            { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
+            { title: operatorTexts.nodes.failures, isNumber: true, cell: ({ failures }) => formatNumber(failures) },
+            { title: text.attempts, isNumber: true, cell: ({ requests }) => formatNumber(requests) },
+          ]}
+        />
+      )}
+    </>
+  )
+}

@@ -1,0 +1,45 @@
+import type { RequestLogConfig } from '../services/request-log.ts'
+import type { StoredRequest } from '../store/request-log-store.ts'
+import type { AccountRow } from '../store/store.ts'
+import { successOutcome } from '../store/usage-store.ts'
+import { isoTime } from '../util/dates.ts'
+import { count, countOrNull, flag, number, text, textOrNull, time } from './openapi.ts'
+import { adviceOf, refusalOf } from './outcome-advice.ts'
+
+/** Does the account have parameters, and the messages of errors, logged? */
+export const keepsParams = ({ params }: RequestLogConfig, { requestLog }: AccountRow): boolean => params && requestLog === undefined
+
+/** A request as the APIs show it. `keepsParams`: with its parameters, and the message of its error. */
+export const requestJson = (request: StoredRequest, keepsParams: boolean) => {
+  const { id, time, outcome, category, params = null, code, message, isSlow = false, isCut = false, ...rest } = request
+  const { requestId, transport, key, network, method, credits, durationMs, cache = null, attempts = null, upstream = null } = rest
+  const hasFailed = outcome !== successOutcome
+  return {
+    ...{ id, time: isoTime(time), requestId, transport, key, network, method },
+    params: keepsParams ? params : null,
+    isCut: keepsParams && isCut,
+    outcome,
+    code: code ?? null,
+    message: (keepsParams ? message : undefined) ?? refusalOf(outcome)?.message ?? null,
+    advice: hasFailed ? adviceOf(outcome, category) : null,
+    ...{ credits, durationMs, isSlow, cache, attempts, upstream },
+  }
+}
+
+export type RequestJson = ReturnType<typeof requestJson>
+
+/** What requestJson() returns. */
+export const requestProperties = {
+  ...{ id: text, time, transport: text, key: text, network: text, method: text },
+  requestId: { type: 'string', description: 'As X-Request-Id has it; the calls of a batch share it.' },
+  params: { ...textOrNull, description: 'JSON, cut to 1 KiB; null where parameters are not stored.' },
+  isCut: { type: 'boolean', description: 'Whether the end of `params` is missing.' },
+  outcome: { type: 'string', description: '`ok`, or the kind of the failure.' },
+  code: { type: ['integer', 'null'] },
+  message: textOrNull,
+  advice: { ...textOrNull, description: 'Why the call failed, and what to do.' },
+  ...{ credits: count, durationMs: number, isSlow: flag },
+  cache: { type: ['string', 'null'], enum: ['hit', 'miss', null] },
+  attempts: { ...countOrNull, description: 'Requests to nodes.' },
+  upstream: { ...textOrNull, description: 'The name of the node, as X-Tollgate-Upstream has it.' },
+} as const
