@@ -130,7 +130,7 @@ const measurePolls = async (servers: BenchServers): Promise<readonly Figure[]> =
   const server = await servers.start(`config:${config}`, 'unmonitored')
   try {
     const url = new URL(`/v3/${servers.keys.valid}`, server.url)
-    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_chainId' })
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_blockNumber', params: [] })
     await Promise.all(Array.from({ length: polled.count }, (_, i) => post(url.href, body, { host: `idle-${i}.localhost` })))
     await pause(pollsMs / 2)
     nodes.reset()

@@ -20,10 +20,10 @@ export interface HttpClient {
   close(): Promise<void>
 }
 
-export const openHttpClient = (clock: Clock, maxSockets: number): HttpClient => {
-  const limit = new SocketLimit(maxSockets)
+export const openHttpClient = (clock: Clock, maxSockets: number, maxIdleSockets = defaultMaxIdleSockets): HttpClient => {
+  const limit = new SocketLimit<Http1Connection>(maxSockets, maxIdleSockets)
   const pools = new Map<string, ConnectionPool>()
-  const newPool = (origin: string): ConnectionPool => new ConnectionPool(new SocketConnector(origin, limit), clock)
+  const newPool = (origin: string): ConnectionPool => new ConnectionPool(origin, limit, clock)
   return {
     transportTo: ({ origin }) => getOrCreate(pools, origin, newPool),
     async close() {
@@ -32,12 +32,16 @@ export const openHttpClient = (clock: Clock, maxSockets: number): HttpClient => 
   }
 }
 
+/** Of a process. A gateway with thousands of nodes asks each of them when it starts. */
+const defaultMaxIdleSockets = 1_000
+
 /** How often idle connections are looked through for those that have expired. */
 const sweepIntervalMs = 1_000
 
 /** The connections to one origin. The connection that was used last is taken first, so that unneeded ones idle and close. */
 class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connection> {
   readonly #connector: SocketConnector
+  readonly #limit: SocketLimit<Http1Connection>
   readonly #clock: Clock
   readonly #connections = new Set<Http1Connection>()
   /** In the order of their last use. */
@@ -45,8 +49,9 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
   #sweepTimer: Timer | undefined
   disconnects = 0
 
-  constructor(connector: SocketConnector, clock: Clock) {
-    this.#connector = connector
+  constructor(origin: string, limit: SocketLimit<Http1Connection>, clock: Clock) {
+    this.#connector = new SocketConnector(origin, limit)
+    this.#limit = limit
     this.#clock = clock
   }
 
@@ -59,7 +64,10 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
   /** For one request; an open connection, if one is idle. */
   acquire(): Http1Connection {
     for (let connection = this.#idle.pop(); connection !== undefined; connection = this.#idle.pop()) {
-      if (this.#isUsable(connection)) return connection
+      if (this.#isUsable(connection)) {
+        this.#limit.removeIdle(connection)
+        return connection
+      }
       this.destroy(connection)
     }
     return this.open()
@@ -76,17 +84,23 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
   release(connection: Http1Connection): void {
     if (!this.#isUsable(connection)) return this.destroy(connection)
     this.#idle.push(connection)
+    this.#limit.addIdle(connection, this)
     this.#sweepTimer ??= this.#clock.after(sweepIntervalMs, () => this.#sweep())
   }
 
   /** Closes it at once; its request gets no further events. */
   destroy(connection: Http1Connection): void {
+    this.#limit.removeIdle(connection)
     this.#connections.delete(connection)
     connection.destroy()
   }
 
   onDisconnect(connection: Http1Connection): void {
     this.disconnects += 1
+    this.closeIdle(connection)
+  }
+
+  closeIdle(connection: Http1Connection): void {
     const index = this.#idle.indexOf(connection)
     if (index < 0) return
     this.#idle.splice(index, 1)
@@ -96,8 +110,7 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
   close(): void {
     this.#sweepTimer?.cancel()
     this.#idle.length = 0
-    for (const connection of this.#connections) connection.destroy()
-    this.#connections.clear()
+    for (const connection of this.#connections) this.destroy(connection)
   }
 
   /** Closes idle connections before the node does. */

@@ -62,22 +62,52 @@ export interface UpstreamSockets {
   recordRefused(peer: 'upstream', reason: { readonly code: string }): void
 }
 
-/** Counts sockets that are open together. */
-export class SocketLimit {
-  readonly #maxSockets: number
-  #openSockets = 0
+/** Whose idle connection may be closed for another one. */
+interface IdleOwner<Connection> {
+  closeIdle(connection: Connection): void
+}
 
-  constructor(maxSockets: number) {
+/**
+ * Counts the sockets to all nodes that are open together, and bounds those that are idle: nodes that were asked once must not hold the
+ * sockets that others need.
+ */
+export class SocketLimit<Connection> {
+  readonly #maxSockets: number
+  readonly #maxIdleSockets: number
+  #openSockets = 0
+  /** In the order of their last use. */
+  readonly #idle = new Map<Connection, IdleOwner<Connection>>()
+
+  constructor(maxSockets: number, maxIdleSockets: number) {
     this.#maxSockets = maxSockets
+    this.#maxIdleSockets = maxIdleSockets
   }
 
+  /** Where no socket is left, the idle one that was unused for longest is closed; it counts until its event `close`. */
   acquire(): boolean {
-    if (this.#openSockets >= this.#maxSockets) return false
+    if (this.#openSockets >= this.#maxSockets && !this.#closeIdle()) return false
     this.#openSockets += 1
     return true
   }
 
   release(): void {
     this.#openSockets -= 1
+  }
+
+  addIdle(connection: Connection, owner: IdleOwner<Connection>): void {
+    this.#idle.set(connection, owner)
+    if (this.#idle.size > this.#maxIdleSockets) this.#closeIdle()
+  }
+
+  removeIdle(connection: Connection): void {
+    this.#idle.delete(connection)
+  }
+
+  #closeIdle(): boolean {
+    for (const [connection, owner] of this.#idle) {
+      owner.closeIdle(connection)
+      return true
+    }
+    return false
   }
 }

@@ -345,6 +345,30 @@ t.test('no more sockets are open than allowed, and each that closes makes room',
   t.match(outcome, { body: 'ok' })
 })
 
+t.test('the idle connection that was unused for longest is closed where no socket is left, and where too many are idle', async t => {
+  for (const [maxSockets, maxIdleSockets] of [
+    [2, 10],
+    [10, 2],
+  ] as const) {
+    const isClosed = [false, false, false]
+    const nodes: Awaited<ReturnType<typeof startNode>>[] = []
+    for (const i of isClosed.keys()) {
+      nodes.push(await startNode(t, socket => void socket.once('close', () => (isClosed[i] = true)).write(okResponse())))
+    }
+    const client = openHttpClient(systemClock, maxSockets, maxIdleSockets)
+    t.teardown(() => client.close())
+    for (const i of [0, 1, 0, 2]) t.match(await post(client, `http://127.0.0.1:${nodes[i]?.port}`), { body: 'ok' })
+    await waitUntil(() => isClosed[1] === true)
+    t.same(isClosed, [false, true, false])
+    t.same(
+      nodes.map(({ sockets }) => sockets.length),
+      [1, 1, 1],
+    )
+    const { disconnects } = client.transportTo(parseEndpoint(new Secret(`http://127.0.0.1:${nodes[1]?.port}`)))
+    t.equal(disconnects, 0, 'the node has not ended it')
+  }
+})
+
 t.test('a certificate that is not trusted is an error, and nothing is sent', async t => {
   const { port, sockets } = await startNode(t, socket => void socket.write(okResponse()), true)
   t.match(await post(openClient(t), `https://127.0.0.1:${port}`), { error: 'DEPTH_ZERO_SELF_SIGNED_CERT' })

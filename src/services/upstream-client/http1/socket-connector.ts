@@ -33,15 +33,18 @@ let sharedReadBuffer: Buffer | undefined
 
 const tcpKeepAliveDelayMs = 60_000
 
+/** The part of a SocketLimit that concerns a new socket. */
+type SocketCount = Pick<SocketLimit<unknown>, 'acquire' | 'release'>
+
 /** Connects to one origin. */
 export class SocketConnector {
   readonly #address: TcpNetConnectOpts
   readonly #isTls: boolean
-  readonly #limit: SocketLimit
+  readonly #limit: SocketCount
   /** The TLS session that the node gave out last, which saves the next connection a round trip and most of the handshake. */
   #session: Buffer | undefined
 
-  constructor(origin: string, limit: SocketLimit) {
+  constructor(origin: string, limit: SocketCount) {
     const { protocol, hostname, port } = new URL(origin)
     const host = hostname.replace(/^\[|\]$/g, '')
     this.#isTls = protocol === 'https:'
