@@ -72,12 +72,13 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
     return requests.sort(byAge)
   },
   async findRequests(requestId) {
-    const found: FoundRequest[] = []
+    // By account and id: a batch that was sent again in the next span is in both.
+    const found = new Map<string, FoundRequest>()
     for (const span of (await readSpans(engine)).toReversed()) {
-      found.push(...(await findInSpan(engine, span, requestId)))
-      if (found.length >= maxFoundRequests) break
+      for (const request of await findInSpan(engine, span, requestId)) found.set(`${request.account} ${request.id}`, request)
+      if (found.size >= maxFoundRequests) break
     }
-    return found.sort(byAge).slice(0, maxFoundRequests)
+    return [...found.values()].sort(byAge).slice(0, maxFoundRequests)
   },
   async dropRequests(account) {
     for (const span of await readAccountSpans(engine, account)) await dropAccountSpan(engine, account, span)

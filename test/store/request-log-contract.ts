@@ -74,12 +74,15 @@ export const requestLogContract = async (t: Test, open: OpenStore): Promise<void
     t.equal(found[0]?.time, maxFoundRequests + 19)
   })
 
-  t.test('a batch that is sent again is written once', async t => {
-    const { store, idsOf } = await setUp(t)
+  t.test('a batch that is sent again is read once, also where it is in the next span', async t => {
+    const { clock, store, idsOf } = await setUp(t)
     const batch = { id: 'p1-1', accounts: ['acc_1', 'acc_2'].map(account => ({ account, requests: [request('a')] })) }
     await Promise.all([1, 2, 3].map(() => store.addRequests(batch, limits)))
+    clock.advance(requestSpanMs)
+    await store.addRequests(batch, limits)
     t.same(await idsOf(), ['a'])
     t.same(await idsOf('acc_2'), ['a'])
+    t.same((await store.findRequests('a')).map(({ account }) => account).sort(), ['acc_1', 'acc_2'])
   })
 
   t.test('requests are dropped after the retention', async t => {
