@@ -33,6 +33,8 @@ const addedFields: readonly Field[] = [
   ['excessBlobGas', toQuantityBytes],
   ['parentBeaconBlockRoot', toBytes],
   ['requestsHash', toBytes],
+  ['blockAccessListHash', toBytes],
+  ['slotNumber', toQuantityBytes],
 ]
 
 /** What a block has beside the fields of its header. */

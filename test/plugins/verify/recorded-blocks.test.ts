@@ -6,7 +6,7 @@ import { trieRootOf } from '../../../plugins/verify/trie-root.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { openProofs } from './proof-fixture.ts'
 import type { Node } from './proof-fixture.ts'
-import { arbitrumBlocks, arbitrumClassicBlock, opGoerliBlock, unichainBlock } from './recorded-blocks.ts'
+import { arbitrumBlocks, arbitrumClassicBlock, opGoerliBlock, sepoliaHeader, unichainBlock } from './recorded-blocks.ts'
 import { openVerify } from './verify-fixture.ts'
 import type { JsonMembers } from './verify-fixture.ts'
 
@@ -150,6 +150,19 @@ t.test('blocks of Arbitrum have the hash of the fields of Ethereum, and are acce
     t.notOk(await gateway.accepts('eth_getBlockByNumber', [block['number']!, false], { ...block, gasUsed: '0x1' }))
   }
   t.equal(gateway.log.lines.length, arbitrumBlocks.length)
+})
+
+t.test('a header of Ethereum since Glamsterdam is checked from the first one on, and proves that a block has no such log', async t => {
+  const chainId = 11_155_111
+  const { number, hash } = sepoliaHeader
+  const gateway = openVerify({ chainId })
+  t.notOk(await gateway.accepts('eth_getBlockByNumber', [number!, false], { ...sepoliaHeader, slotNumber: '0xac6001' }))
+  t.ok(await gateway.accepts('eth_getBlockByNumber', [number!, false], sepoliaHeader))
+  const node: Node = async ({ method }) => (method.startsWith('eth_getBlockBy') ? sepoliaHeader : undefined)
+  const { call } = openProofs({ one: node, two: node }, { chainId, head: () => Number(number) })
+  const query = { address: `0x${'1'.repeat(40)}`, topics: [`0x${'2'.repeat(64)}`] }
+  t.same(await call('eth_getLogs', { fromBlock: number!, toBlock: number!, ...query }), [])
+  t.same(await call('eth_getLogs', { blockHash: hash!, ...query }), [])
 })
 
 t.test('upstreams whose headers do not hash as those of Ethereum are named in the log, once', async t => {
