@@ -4,6 +4,10 @@ import type { ChainRules, Finding } from './chain-rules.ts'
 import { headerChecks } from './header-checks.ts'
 import { MalformedMember } from './hex.ts'
 import type { VerifyCounters } from './metrics.ts'
+import { toJson } from './node-requests.ts'
+import type { ProvenCodes } from './proven-codes.ts'
+import { isCode } from './state-proof.ts'
+import type { TrustedHeaders } from './trusted-headers.ts'
 import type { VerifiedCall } from './verified-call.ts'
 import { resultChecks } from './result-checks.ts'
 import type { TrustedHeader } from './block-header.ts'
@@ -16,6 +20,8 @@ interface AnswerChecksOptions {
   /** Longer results are not checked. */
   readonly maxBytes: number
   knownHeader(hash: string): TrustedHeader | undefined
+  readonly headers: Pick<TrustedHeaders, 'knownFinal'>
+  readonly codes: Pick<ProvenCodes, 'find'>
 }
 
 /** What is computed of the results of a method. */
@@ -47,6 +53,7 @@ export class AnswerChecks {
     const { rules, counters, refuseWrong, maxBytes } = this.#options
     const { request, target } = call.context
     const checks = this.#of(request.method)
+    if (request.method === 'eth_getCode') return this.#checkCode(result, call)
     if (checks === undefined) return copyReply(result, { verified: 'none' })
     if (result.result.byteLength > maxBytes || isPending(checks.method, request)) {
       counters.count(target.name, 'unchecked')
@@ -58,6 +65,20 @@ export class AnswerChecks {
     const isPassed = decisions.some(({ decision }) => decision === 'pass')
     counters.count(target.name, isPassed ? 'passed' : 'unchecked')
     return copyReply(result, { verified: isPassed ? 'check' : 'none' })
+  }
+
+  /** Code of a block that does not change, of which a proof has shown the hash. */
+  #checkCode(result: Result, call: VerifiedCall): Reply {
+    const { counters, refuseWrong, headers, codes } = this.#options
+    const { request, target } = call.context
+    const blocks = blockSelectorOf(this.#methods.get(request.method), request.params)
+    const block = blocks === undefined || 'hash' in blocks ? blocks?.hash : headers.knownFinal(Number(blocks.from))?.hash
+    const proven = block === undefined ? undefined : codes.find(String(request.params[0]), block)
+    if (proven === undefined) return copyReply(result, { verified: 'none' })
+    const { codeHash, header } = proven
+    if (!isCode(toJson(result), codeHash)) return refuseWrong(result, { cause: 'the code is not that of the proven hash', header }, call)
+    counters.count(target.name, 'passed')
+    return copyReply(result, { verified: 'check' })
   }
 
   #of(name: string): MethodChecks | undefined {

@@ -140,9 +140,12 @@ export default definePlugin({
     const wrongResults = new WrongResults({ readmit, counters }, services)
     const refuseWrong = wrongResults.refuse
     const proofs = new Proofs({ agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong }, services)
-    const { blocks, headers } = proofs
+    const { blocks, headers, codes } = proofs
     const feedLogs = new FeedLogs(headers, blocks, services)
-    const checks = new AnswerChecks({ rules, counters, refuseWrong, maxBytes, knownHeader: hash => blocks.knownHeader(hash) }, services)
+    const checks = new AnswerChecks(
+      { rules, counters, refuseWrong, maxBytes, headers, codes, knownHeader: hash => blocks.knownHeader(hash) },
+      services,
+    )
     const factors = { proof: toFactor(costs.proof), quorum: toFactor(costs.quorum) }
     /** What nothing proves on this chain is verified as without the header. */
     const resolvePolicy = (method: string, policy: Policy): Policy =>

@@ -10,6 +10,7 @@ import { mayHaveMoved, notAgreed } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { provableHistory, provableMethods, whyUnprovable } from './provable-methods.ts'
 import { ProvenBlocks } from './proven-blocks.ts'
+import { ProvenCodes } from './proven-codes.ts'
 import { Readmission } from './readmission.ts'
 import { StateAnswers } from './state-answers.ts'
 import { TrustedHeaders } from './trusted-headers.ts'
@@ -43,6 +44,7 @@ const maxCachedBytes = 33_554_432
 export class Proofs {
   readonly headers: TrustedHeaders
   readonly blocks: ProvenBlocks
+  readonly codes = new ProvenCodes()
   readonly #options: ProofsOptions
   readonly #services: Services
   readonly #feedHeaders: FeedHeaders
@@ -105,7 +107,7 @@ export class Proofs {
   #openAnswers(blocks: ProvenBlocks): (name: string) => ProvenAnswers {
     const { agree, maxBlocks, maxProofBytes, refuseWrong } = this.#options
     const common = { headers: this.headers, blocks, refuseWrong }
-    const states = new StateAnswers(common, this.#services)
+    const states = new StateAnswers({ ...common, codes: this.codes }, this.#services)
     const history = new HistoryAnswers({ ...common, agree }, this.#services)
     const logs = new LogAnswers({ ...common, maxBlocks, maxProofBytes, onUse: () => this.#feedHeaders.use() }, this.#services)
     return name => (name === 'eth_getLogs' ? logs : provableHistory.includes(name) ? history : states)

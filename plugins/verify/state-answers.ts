@@ -1,10 +1,11 @@
-import { blockSelectorOf, isFailure, keccak256, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, isFailure, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { isFailed, notAgreed, notLinked, notProvable, numberOf, send, toJson, toResult } from './node-requests.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
-import { MalformedMember, toBytes, toHex } from './hex.ts'
-import { emptyCodeHash, provenAccountOf, provenSlotOf } from './state-proof.ts'
+import { MalformedMember } from './hex.ts'
+import type { ProvenCodes } from './proven-codes.ts'
+import { emptyCodeHash, isCode, provenAccountOf, provenSlotOf } from './state-proof.ts'
 import type { ProvenAccount } from './state-proof.ts'
 import type { TrustedHeader } from './block-header.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
@@ -28,6 +29,7 @@ interface Mismatch {
 interface StateAnswersOptions {
   readonly headers: TrustedHeaders
   readonly blocks: ProvenBlocks
+  readonly codes: ProvenCodes
   readonly refuseWrong: RefuseWrong
 }
 
@@ -74,6 +76,7 @@ export class StateAnswers {
     const proven = proves(toJson(proof), header, subject)
     if (proven === undefined) return { mismatch: proof, cause: 'the proof does not lead to the state root of the block', request }
     releaseResult(proof)
+    this.#options.codes.record(subject.address, { codeHash: proven.account.codeHash, header })
     if (method.name === 'eth_getCode') return this.#codeAt(param, proven.account, call, next)
     const text =
       method.name === 'eth_getStorageAt'
@@ -137,16 +140,6 @@ const proves = (proof: Json, { stateRoot }: TrustedHeader, { address, slot }: Su
     return { account, slot: slot === undefined ? Buffer.alloc(0) : provenSlotOf(proof, account, slot) }
   } catch (error) {
     if (error instanceof MalformedMember) return undefined
-    throw error
-  }
-}
-
-/** Whether the result is the code with this hash. */
-const isCode = (result: Json, codeHash: string): boolean => {
-  try {
-    return toHex(keccak256(toBytes(result))) === codeHash
-  } catch (error) {
-    if (error instanceof MalformedMember) return false
     throw error
   }
 }

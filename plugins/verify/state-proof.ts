@@ -1,3 +1,4 @@
+import { keccak256 } from '../../src/plugin/plugin.ts'
 import type { Json } from '../../src/plugin/plugin.ts'
 import { MalformedMember, toBytes, toHex, toList, toObject } from './hex.ts'
 import { decodeRlp, isBytes } from './rlp.ts'
@@ -45,4 +46,14 @@ export const provenSlotOf = (proof: Json, { storageRoot }: ProvenAccount, slot: 
   const number = decodeRlp(value)
   if (!isBytes(number)) throw new MalformedMember()
   return number
+}
+
+/** Whether the result is the code with this hash. */
+export const isCode = (result: Json, codeHash: string): boolean => {
+  try {
+    return toHex(keccak256(toBytes(result))) === codeHash
+  } catch (error) {
+    if (error instanceof MalformedMember) return false
+    throw error
+  }
 }

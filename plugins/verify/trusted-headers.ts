@@ -10,6 +10,8 @@ import { agreedValue, requiredVotesOf } from './votes.ts'
 
 interface CachedHeader {
   readonly header: Promise<TrustedHeader | undefined>
+  /** Once nodes have agreed on it. */
+  found?: TrustedHeader
   readonly isFinal: boolean
   /** Of finality for a final block, which may be reverted, else of the head: another one may be another chain. */
   readonly version: number
@@ -79,11 +81,19 @@ export class TrustedHeaders {
     if (cached !== undefined && cached.version === (cached.isFinal ? finalityVersion : headVersion)) return cached.header
     const header = this.#request(number, voters, voterCount)
     const isFinal = number <= (snapshot.finalizedBlockOf()?.number ?? -1)
-    this.#byNumber.set(number, { header, isFinal, version: isFinal ? finalityVersion : headVersion })
+    const requested: CachedHeader = { header, isFinal, version: isFinal ? finalityVersion : headVersion }
+    this.#byNumber.set(number, requested)
     void header.then(found => {
-      if (found === undefined && this.#byNumber.peek(number)?.header === header) this.#byNumber.delete(number)
+      if (found !== undefined) requested.found = found
+      else if (this.#byNumber.peek(number) === requested) this.#byNumber.delete(number)
     })
     return header
+  }
+
+  /** The header of the final block at that height, if it is known. */
+  knownFinal(number: number): TrustedHeader | undefined {
+    const cached = this.#byNumber.peek(number)
+    return cached?.isFinal === true && cached.version === this.#services.heads.snapshot.finalityVersion ? cached.found : undefined
   }
 
   /** The chain may have other blocks by now: those that are not final are looked up anew. */

@@ -217,6 +217,36 @@ t.test('state of a real node', async t => {
     t.equal(await headerRequests(), 2)
   })
 
+  t.test('code that is only checked has the hash that a proof about its account has shown at a block that does not change', async t => {
+    const wrong = lying('eth_getCode', () => '0x01')
+    const contract = emitter.address
+    const newest = toHexQuantity(head)
+    const { hash: blockHash = null } = await chain.request<JsonMembers>('eth_getBlockByNumber', newest, false)
+    const code = await chain.request<Json>('eth_getCode', contract, newest)
+    const open = (node: Node, finalized?: number) =>
+      openProofs(
+        { node, two: honest, three: honest },
+        { policies: { eth_getCode: 'check' }, head: () => head, ...(finalized !== undefined && { finalized }) },
+      )
+    for (const [block, finalized] of [
+      [{ blockHash }, undefined],
+      [newest, head],
+    ] as const) {
+      const liar = open(wrong, finalized)
+      t.equal(await liar.call('eth_getCode', contract, block), '0x01', 'nothing is known')
+      await liar.call('eth_getBalance', contract.toUpperCase().replace('0X', '0x'), block)
+      t.equal(await liar.call('eth_getCode', contract, block), undefined)
+      t.match(liar.log.lines[0], { message: 'upstream returned a wrong result' })
+      const right = open(honest, finalized)
+      await right.call('eth_getBalance', contract, block)
+      t.match(await right.reply('eth_getCode', contract, block), { verified: 'check' })
+      t.equal(await right.call('eth_getCode', contract, block), code)
+    }
+    const recent = open(wrong)
+    await recent.call('eth_getBalance', contract, newest)
+    t.equal(await recent.call('eth_getCode', contract, newest), '0x01', 'the block may be another one by now')
+  })
+
   t.test('after a reorg, the proof is judged by the header of now', async t => {
     let isOld = true
     const reorged: Node = lying('eth_getBlockByNumber', async (block, { params }) => {
