@@ -28,6 +28,7 @@ import { compareScenarios } from './measure.ts'
 import type { Scenario, ScenarioResult, ReportSkipped } from './measure.ts'
 import type { Baseline, BenchServers } from './servers.ts'
 import { coldStart } from './cold-start.ts'
+import { sharedState } from './shared-state.ts'
 import { storeScale } from './store-scale.ts'
 
 export interface CaseResult {
@@ -268,4 +269,5 @@ export const cases: readonly Case[] = [
     skipInQuick: true,
     run: storeScale,
   },
+  { name: 'shared', title: 'What rate limits, heights and request logs ask of a Redis', skipInQuick: true, run: sharedState },
 ]
