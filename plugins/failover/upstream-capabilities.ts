@@ -9,7 +9,7 @@ type Capabilities = Pick<FailoverOptions['upstreams'][number], 'name' | 'methods
 const fitness = { able: 0, perhapsAble: 1, lacksState: 2, lacksMethod: 3 } as const
 
 /** By the name of the upstream. */
-export type FitnessOf = (upstream: string) => number
+type FitnessOf = (upstream: string) => number
 
 /** Which upstreams can answer a call, by what the options say of them. */
 export interface UpstreamCapabilities {

@@ -5,7 +5,7 @@ import type { BlockSelector, Clock, Failure, Method, Reply, Request, Services, S
 
 export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>
 
-export type SendLimitedRequest = (request: Request, limits: RequestLimits) => Promise<Reply>
+type SendLimitedRequest = (request: Request, limits: RequestLimits) => Promise<Reply>
 
 /** Sends a request to the node of the query, within what is left of the query's time. */
 export type SendRequest = (request: Request) => Promise<Reply>

@@ -63,7 +63,7 @@ export const headerShapeOf = (block: JsonObject): { readonly shape: string; read
 }
 
 /** Each fork has kept the fields of those before it. With gaps, a value could be shown under the name of another field, and hash alike. */
-export const hasFieldsInOrder = (block: JsonObject): boolean =>
+const hasFieldsInOrder = (block: JsonObject): boolean =>
   addedFields.every(([name], i) => i === 0 || !hasMember(block, name) || hasMember(block, addedFields[i - 1]![0]))
 
 /** What of a header is needed for proofs, in lower case. */

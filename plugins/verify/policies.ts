@@ -25,9 +25,9 @@ export interface PolicyOptions {
 }
 
 /** What callers may ask for with the header, where their key allows it. */
-export const verifyWishes = ['none', 'proof'] as const
+const verifyWishes = ['none', 'proof'] as const
 
-export type VerifyWish = (typeof verifyWishes)[number]
+type VerifyWish = (typeof verifyWishes)[number]
 
 /** In place of a policy, for a call whose header is none of these, or is not allowed for its key. */
 export const refusedPolicies = { unknown: 'unknown header', notAllowed: 'header not allowed' } as const

@@ -17,7 +17,7 @@ import type { TrustedHeader } from './block-header.ts'
 import type { RefuseWrong } from './wrong-results.ts'
 
 /** A block whose transactions are those of its header. */
-export interface ProvenBlock {
+interface ProvenBlock {
   readonly header: TrustedHeader
   /** As the node says, with whole transactions. */
   readonly block: JsonObject
@@ -30,7 +30,7 @@ export interface ProvenBlock {
   readonly bytes: number
 }
 
-export interface ProvenReceipts {
+interface ProvenReceipts {
   readonly block: ProvenBlock
   readonly receipts: readonly JsonObject[]
   readonly bytes: number

@@ -1,5 +1,5 @@
 /** How many must have the same value: at most `answered` and those that are `pending` can. */
-export type RequiredVotes = (answered: number, pending: number) => number
+type RequiredVotes = (answered: number, pending: number) => number
 
 /** A majority of those that answer, and 2 at least where there are 2; or as many as are given. */
 export const requiredVotesOf =

@@ -5,7 +5,7 @@ import type { VerifiedCall } from './verified-call.ts'
 import type { TrustedHeader } from './block-header.ts'
 
 /** Why a result is wrong. */
-export interface WrongResult {
+interface WrongResult {
   readonly cause: string
   /** What the node was sent; the request of the call, unless given. */
   readonly request?: Request | undefined

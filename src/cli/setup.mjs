@@ -205,10 +205,10 @@ function sourcesIn(folders) {
   return filesIn('.', folders).filter(file => file.endsWith('.ts') && !file.startsWith(`${pageFolder}/`))
 }
 
-/** Removes compiled files that have no source any more: a deleted test would still run. */
+/** Removes compiled files that have no source any more: a deleted test would still run. What tests compile of the page stays. */
 function removeOrphans(folders) {
   const stems = new Set(sourcesIn(folders).map(file => file.slice(0, -'.ts'.length)))
-  const compiled = filesIn('dist', folders).filter(file => file.endsWith('.d.ts'))
+  const compiled = filesIn('dist', folders).filter(file => file.endsWith('.d.ts') && !file.startsWith(`${pageFolder}/`))
   for (const stem of compiled.map(file => file.slice(0, -'.d.ts'.length)).filter(stem => !stems.has(stem))) {
     for (const ending of ['.d.ts', '.js', '.js.map']) rmSync(join('dist', stem + ending), { force: true })
   }

@@ -28,7 +28,7 @@ const stateMeanings: Readonly<Record<string, Meaning>> = {
   ...{ failed: 'error', down: 'error', no: 'error', unavailable: 'error', internal: 'error', timeout: 'error' },
 }
 
-export const styleState = (state: string, style: Style): string => {
+const styleState = (state: string, style: Style): string => {
   const meaning = stateMeanings[/^\w+/.exec(state)?.[0] ?? '']
   return meaning === undefined ? state : style(meaning, state)
 }

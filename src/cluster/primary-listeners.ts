@@ -38,7 +38,7 @@ interface PrimaryListenerContext extends Pick<AdminOptions, 'isReady' | 'accessL
   readonly log: RootLog
 }
 
-export interface PrimaryListeners extends Pick<Gateway, 'urls'> {
+interface PrimaryListeners extends Pick<Gateway, 'urls'> {
   /** `current` has been replaced. */
   reload(): void
   stop(): Promise<void>

@@ -26,7 +26,7 @@ import { SharedRateLimits } from './shared-rate-limits.ts'
 import { openWorkerPool } from './worker-pool.ts'
 import type { WorkerPool, WorkerPoolOptions } from './worker-pool.ts'
 
-export interface PrimaryOptions {
+interface PrimaryOptions {
   /** The directory of the configuration. */
   readonly dir: string
   readonly log: RootLog

@@ -179,7 +179,7 @@ export interface UpstreamsToTrack {
 }
 
 /** A target with its URLs and headers in plain text: only for messages between processes of one gateway. */
-export type RevealedTarget = Omit<Target, 'url' | 'ws' | 'headers'> & {
+type RevealedTarget = Omit<Target, 'url' | 'ws' | 'headers'> & {
   readonly url: string
   readonly ws?: string
   readonly headers?: Readonly<Record<string, string>>

@@ -19,7 +19,7 @@ import { rpcPortVariable, toPrimaryRules } from './worker-messages.ts'
 import type { ToPrimary, ToWorker } from './worker-messages.ts'
 
 /** A worker's side of its channel to the primary. */
-export interface PrimaryConnection {
+interface PrimaryConnection {
   /** The port on which the gateway accepts calls. */
   readonly rpcPort: number
   /** Resolves with the text of gateway.yaml with which the gateway was started. Rejects when the primary does not answer. */
@@ -36,7 +36,7 @@ export interface PrimaryConnection {
 }
 
 /** The gateway of this worker. */
-export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'accessLog' | 'prepareReload' | 'enterLameDuck'> {
+interface WorkerGateway extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'accessLog' | 'prepareReload' | 'enterLameDuck'> {
   /** Of the configuration that it has been opened with. */
   readonly configId: string
   readonly readConfig: ReadConfig

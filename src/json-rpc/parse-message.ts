@@ -14,7 +14,7 @@ import type { IncomingRequest } from './request-members.ts'
 /** How deep arrays and objects of a caller's message may nest. */
 export const maxMessageDepth = 64
 
-export interface ParseLimits {
+interface ParseLimits {
   /** How deep arrays and objects may nest, a batch's own array included. */
   readonly depth: number
   /** Most calls in a batch. */

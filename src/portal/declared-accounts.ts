@@ -16,7 +16,7 @@ import { findPersonByEmail, listPeople } from './people.ts'
 import type { Person, PersonWithoutEmail } from './people.ts'
 import { addToAccount, giveEmail, giveRole, removeFromAccount, requireOtherOwner } from './person-changes.ts'
 
-export interface DeclarationServices {
+interface DeclarationServices {
   readonly store: Store
   readonly accounts: RecordedAccounts
   readonly clock: Clock
@@ -41,7 +41,7 @@ export interface DeclaredChange {
 }
 
 /** An account or a person of earlier files, which the files do not have. */
-export type Unlisted = Pick<DeclaredChange, 'account' | 'person'>
+type Unlisted = Pick<DeclaredChange, 'account' | 'person'>
 
 interface PlannedStep {
   /** Undefined where only the record of what is declared changes. */

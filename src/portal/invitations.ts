@@ -23,7 +23,7 @@ export interface Invitation extends Pick<Person, 'id' | 'account' | 'name' | 'ro
   readonly expires: number
 }
 
-export const invitationTtlMs = 30 * dayMs
+const invitationTtlMs = 30 * dayMs
 
 /** Begins the ids of invitations, so that they are never those of people. */
 const idPrefix = 'inv_'

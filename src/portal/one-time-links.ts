@@ -103,7 +103,7 @@ export const createSignInLink = async ({ store, accounts, clock }: LinkServices,
 /** How long the link of a confirmation may be used. */
 const confirmationTtlMs = 24 * hourMs
 
-export interface MailServices {
+interface MailServices {
   readonly store: RecordStore
   readonly clock: Clock
   /** The URL of the portal. */

@@ -66,7 +66,7 @@ export const peopleLock = (account: string): string => `people ${account}`
 
 const nameLock = ({ account, name }: Pick<Person, 'account' | 'name'>): string => `person ${account} ${name}`
 
-export const findByName = async (store: RecordStore, { account, name }: Pick<Person, 'account' | 'name'>): Promise<Person | undefined> =>
+const findByName = async (store: RecordStore, { account, name }: Pick<Person, 'account' | 'name'>): Promise<Person | undefined> =>
   (await listPeople(store, account)).find(person => person.name === name)
 
 export const addPerson = async (store: RecordStore, { account, name, role }: PersonWithoutEmail): Promise<Person> => {

@@ -38,7 +38,7 @@ export interface PortalLimits {
 }
 
 /** Anyone can have mails sent to strangers, from any number of networks: what all of them together may cause. */
-export class SignUpMails {
+class SignUpMails {
   readonly #clock: Clock
   #count = 0
   #endsAt = 0

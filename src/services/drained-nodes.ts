@@ -7,7 +7,7 @@ import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
 
 /** An upstream of a network, or its partner. */
-export interface NodeName {
+interface NodeName {
   readonly network: string
   readonly upstream: string
 }

@@ -13,7 +13,7 @@ export interface LineWriter {
   close(): Promise<void>
 }
 
-export interface LineWriterOptions {
+interface LineWriterOptions {
   readonly destination: string | 'stdout'
   readonly clock: Clock
   /** How long lines are collected, so that a line costs no system call; each line is written at once if absent. */

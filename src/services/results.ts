@@ -8,7 +8,7 @@ import { MemberSearch } from './member-search.ts'
 import type { ExpectedMember } from './member-search.ts'
 
 /** One object of a result, as the node wrote it. */
-export interface ResultObject {
+interface ResultObject {
   /** A part of the result, not a copy. */
   readonly rawJson: RawJson
   /** The JSON text of each named member, in that order; undefined where there is none with exactly this name. */

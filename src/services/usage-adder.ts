@@ -3,7 +3,7 @@ import type { UsageGroup, UsageSums } from '../store/usage-store.ts'
 import { latencyQuantile } from '../util/latency-buckets.ts'
 import { addVector } from '../util/vectors.ts'
 
-export interface UsageSum {
+interface UsageSum {
   readonly calls: number
   readonly credits: number
   /** Calls that a partner answered. */

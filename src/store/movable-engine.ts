@@ -51,7 +51,7 @@ export const storeId = async (engine: Engine): Promise<string> => {
 }
 
 /** The store that takes the place of another one. */
-export interface Successor {
+interface Successor {
   readonly engine: Engine
   readonly id: string
 }

@@ -51,7 +51,7 @@ export interface RequestBatch {
   readonly accounts: readonly { readonly account: string; readonly requests: readonly LoggedRequest[] }[]
 }
 
-export interface RequestLogLimits {
+interface RequestLogLimits {
   readonly retentionMs: number
   /** Of all accounts together. */
   readonly maxBytes: number

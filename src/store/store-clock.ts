@@ -12,7 +12,7 @@ export const maxUnusedMs = 90 * dayMs
 export const storeTimeOf = ({ today, endsInMs }: StoreDay): number => (today + 1) * dayMs - endsInMs
 
 /** The time of a store, and by how much the clock differs from it; 0 while the clock is followed. */
-export interface ClockReading {
+interface ClockReading {
   readonly now: number
   readonly ignoredJumpMs: number
 }

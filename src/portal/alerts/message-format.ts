@@ -10,7 +10,7 @@ export const webhookFormats = ['standard', 'slack'] as const
 export type WebhookFormat = (typeof webhookFormats)[number]
 
 /** What tries a webhook. */
-export interface TestMessage {
+interface TestMessage {
   readonly type: 'test'
   /** ISO 8601. */
   readonly timestamp: string

@@ -11,7 +11,7 @@ import type { CreditsAlert } from './delivery-records.ts'
 import { isJsonObject } from '../../util/json.ts'
 
 /** A threshold that the account has reached. */
-export interface ReachedThreshold {
+interface ReachedThreshold {
   readonly message: CreditsAlert
   /** When the period ends, in ms since 1970. */
   readonly endsAt: number

@@ -57,7 +57,7 @@ export interface OperatorAppOptions
   readonly describeMethods: DescribeMethods
 }
 
-export interface OperatorApp {
+interface OperatorApp {
   readonly serve: ServeRequest
   close(): Promise<void>
 }

@@ -41,15 +41,15 @@ export const formatEstimate = (value: number): string => (value === 0 ? '0' : `�
 export const formatTime = (iso: string | null, withoutTime = '–'): string =>
   iso === null ? withoutTime : `${iso.slice(0, 10)} ${iso.slice(11, 16)}\u00a0UTC`
 
+const hourMs = 3_600_000
+
 /** `2026-01-15 12:00–13:00 UTC`: of a time of which only the hour is known. */
 export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string => {
   if (iso === null) return withoutTime
-  const end = new Date(Date.parse(iso) + 3_600_000).toISOString()
+  const end = new Date(Date.parse(iso) + hourMs).toISOString()
   // A line would else end after the dash.
   return `${iso.slice(0, 10)} ${iso.slice(11, 16)}\u2060–\u2060${end.slice(11, 16)}\u00a0UTC`
 }
-
-const hourMs = 3_600_000
 
 /** `this hour`, `3 h ago`, `2 days ago`: of a time of which only the hour is known. */
 export const formatHoursAgo = (iso: string | null, now: number): string => {

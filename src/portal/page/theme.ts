@@ -1,7 +1,7 @@
 import { computed, effect, signal } from '@preact/signals'
 
 /** What somebody has chosen; the theme of the system unless they have. */
-export type ThemeChoice = 'system' | 'light' | 'dark'
+type ThemeChoice = 'system' | 'light' | 'dark'
 
 /** theme-at-start.js reads it before anything is drawn. */
 const storageKey = 'theme'

@@ -4,7 +4,7 @@ import { failedOutcome } from './usage-dimensions.ts'
 import type { UsageFilter } from './usage-dimensions.ts'
 
 /** In place of an outcome: calls that took long, whatever they came to. */
-export const slowOutcome = 'slow'
+const slowOutcome = 'slow'
 
 export interface RequestPageOptions extends UsageFilter {
   readonly account: string

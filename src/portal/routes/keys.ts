@@ -31,7 +31,7 @@ const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: 
 export type OwnKeyJson = Awaited<ReturnType<typeof toJson>>
 
 /** The response is the only place where the key itself is shown. */
-export interface NewKeyJson extends OwnKeyJson {
+interface NewKeyJson extends OwnKeyJson {
   readonly key: string
 }
 

@@ -35,7 +35,7 @@ export interface SignInChoiceJson extends SignInChoice {
   readonly token: string
 }
 
-export const sessionJson = async (services: PortalServices, person: Person) => ({
+const sessionJson = async (services: PortalServices, person: Person) => ({
   person: personJson(person),
   account: { id: person.account, name: (await accountOf(services, person.account)).name },
 })

@@ -5,7 +5,7 @@ import { createMemberReader, hasMember, hexFormatPattern } from './normalize-par
 import type { Rule } from './table-types.ts'
 
 /** A keyword for objects that JSON Schema lacks. */
-export interface ObjectKeyword {
+interface ObjectKeyword {
   /** The members that the keyword refers to. */
   members(rule: Rule): readonly string[]
   /** Prepares the check, which returns the message that follows the path, such as ` has ...`; undefined when the object is valid. */

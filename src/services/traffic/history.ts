@@ -11,7 +11,7 @@ const resolutions = {
   '24h': { readingsPerPoint: 20, maxPoints: 288 },
 } as const
 
-export type HistoryRange = keyof typeof resolutions
+type HistoryRange = keyof typeof resolutions
 
 export const historyRanges = Object.keys(resolutions) as readonly HistoryRange[]
 
@@ -22,9 +22,9 @@ const maxReadings = 5
 /** Figures by time, of one network, node or gateway; null where nothing has happened. */
 type TimeSeries<Figure extends string> = { readonly [Name in Figure]: readonly (number | null)[] }
 
-export type CallSeries = TimeSeries<'callsPerSecond' | 'failedPerSecond' | 'creditsPerSecond' | 'cacheHits' | 'p50Ms' | 'p95Ms'>
-export type NodeSeries = TimeSeries<'requestsPerSecond' | 'failuresPerSecond' | 'p50Ms' | 'p95Ms'>
-export type GatewaySeries = TimeSeries<'cpu' | 'residentBytes'>
+type CallSeries = TimeSeries<'callsPerSecond' | 'failedPerSecond' | 'creditsPerSecond' | 'cacheHits' | 'p50Ms' | 'p95Ms'>
+type NodeSeries = TimeSeries<'requestsPerSecond' | 'failuresPerSecond' | 'p50Ms' | 'p95Ms'>
+type GatewaySeries = TimeSeries<'cpu' | 'residentBytes'>
 
 /** What the gateway has done over time. */
 export interface Activity {
@@ -38,7 +38,7 @@ export interface Activity {
 }
 
 /** What has happened in the last minute, or since the start. */
-export interface RecentTraffic {
+interface RecentTraffic {
   readonly seconds: number
   readonly counters: TrafficCounters
 }

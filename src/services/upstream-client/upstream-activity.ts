@@ -125,7 +125,7 @@ const createActivity = (target: Target): UpstreamActivity => new UpstreamActivit
  * The health of a node by its reply to a cheap request. `healthy` includes a node that is rate limiting. `erroring`: the
  * reply is an error. `unreachable`: no JSON-RPC came from the node, as from a proxy whose backend is down.
  */
-export type ProbeResult = 'healthy' | 'erroring' | 'unreachable'
+type ProbeResult = 'healthy' | 'erroring' | 'unreachable'
 
 const probeRequest = { method: 'eth_blockNumber', params: [] }
 const maxProbeResponseBytes = 65_536

@@ -4,7 +4,7 @@ import { texts } from '../texts.ts'
 import { Banner } from './banner.tsx'
 import { TextField } from './controls.tsx'
 import type { ErrorOf } from './form.tsx'
-import { splitList } from './form.tsx'
+import { splitList, typedText } from './form.tsx'
 
 const text = texts.alerts
 
@@ -64,12 +64,12 @@ export const AlertFields = ({ alerts, errorOf }: AlertFieldsProps) => (
 
 /** What was entered, as the API takes it. */
 export const readAlertFields = (values: FormData): Thresholds => {
-  const typed = (name: string): string => String(values.get(name) ?? '').trim()
+  const numberOf = (name: string): number => Number(typedText(values, name))
   const listOf = (name: string): readonly number[] => splitList(values.get(name)).map(Number)
   return {
     ...{ daily: listOf('daily'), monthly: listOf('monthly') },
-    ...{ errorRate: Number(typed('errorRate')), latency: Number(typed('latency')) },
-    ...{ window: Number(typed('window')), minCalls: Number(typed('minCalls')) },
+    ...{ errorRate: numberOf('errorRate'), latency: numberOf('latency') },
+    ...{ window: numberOf('window'), minCalls: numberOf('minCalls') },
   }
 }
 

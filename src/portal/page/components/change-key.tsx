@@ -2,7 +2,7 @@ import { useRef } from 'preact/hooks'
 import type { KeyJson } from '../../key-settings.ts'
 import { TextField } from './controls.tsx'
 import { Dialog } from './dialog.tsx'
-import { Form, splitList } from './form.tsx'
+import { Form, splitList, typedText } from './form.tsx'
 import { Restrictions } from './key-form.tsx'
 import type { KeyOptions } from './key-form.tsx'
 import { request } from '../request.ts'
@@ -52,7 +52,7 @@ const fieldsOf = ({ name, project, networks, methods, origins, ips, dailyCredits
 type Fields = ReturnType<typeof fieldsOf>
 
 const changeOf = (before: Fields, values: FormData): object => {
-  const typed = (name: keyof Fields) => String(values.get(name) ?? '').trim()
+  const typed = (name: keyof Fields) => typedText(values, name)
   const isChanged = (name: keyof Fields) => typed(name) !== before[name]
   const lists = (['networks', 'methods', 'origins', 'ips'] as const).filter(isChanged)
   return {

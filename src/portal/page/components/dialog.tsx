@@ -1,8 +1,9 @@
-import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
+import { Notice } from './controls.tsx'
+import { useSending } from './form.tsx'
 import { Icon } from './icon.tsx'
 
 interface DialogProps {
@@ -59,40 +60,27 @@ interface ConfirmDialogProps {
   readonly children: ComponentChildren
   /** What is done, on the button. */
   readonly action: string
-  /** Rejects with an Error, whose message is shown. */
+  /** Rejects with RequestError, whose message is shown. */
   confirm(): Promise<unknown>
   onClose(): void
 }
 
 /** Asks before something that cannot be undone. */
 export const ConfirmDialog = ({ title, children, action, confirm, onClose }: ConfirmDialogProps) => {
-  const isSending = useSignal(false)
-  const error = useSignal<string | undefined>(undefined)
+  const { error, isSending, sendOnce } = useSending()
   const send = async (): Promise<void> => {
-    if (isSending.value) return
-    isSending.value = true
-    try {
-      await confirm()
-      onClose()
-    } catch (reason) {
-      error.value = (reason as Error).message // as said above
-    } finally {
-      isSending.value = false
-    }
+    await confirm()
+    onClose()
   }
   return (
     <Dialog title={title} onClose={onClose}>
       {typeof children === 'string' ? <p>{children}</p> : children}
-      {error.value !== undefined && (
-        <p class="notice" role="alert">
-          {error.value}
-        </p>
-      )}
+      <Notice text={error.value?.message} />
       <div class="buttons end">
         <button type="button" class="quiet" autofocus onClick={onClose}>
           {texts.cancel}
         </button>
-        <button type="button" class="danger final" disabled={isSending.value} onClick={() => void send()}>
+        <button type="button" class="danger final" disabled={isSending.value} onClick={() => sendOnce(send)}>
           {action}
         </button>
       </div>

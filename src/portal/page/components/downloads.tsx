@@ -1,6 +1,6 @@
-import { useSignal } from '@preact/signals'
 import { texts } from '../texts.ts'
 import { Notice } from './controls.tsx'
+import { useSending } from './form.tsx'
 
 type Row = readonly (string | number)[]
 
@@ -26,53 +26,31 @@ interface DownloadCsvProps extends Pick<DownloadsProps, 'name' | 'titles'> {
 
 /** A button that saves what is read for it. */
 export const DownloadCsv = ({ name, titles, label, read }: DownloadCsvProps) => {
-  const error = useSignal<string | undefined>(undefined)
-  const download = async (): Promise<void> => {
-    try {
-      save(`${name}.csv`, 'text/csv', toCsv([titles, ...(await read())]))
-      error.value = undefined
-    } catch (reason) {
-      error.value = (reason as Error).message // request() throws nothing else
-    }
-  }
+  const { error, sendOnce } = useSending()
+  const download = async (): Promise<void> => save(`${name}.csv`, 'text/csv', toCsv([titles, ...(await read())]))
   return (
     <>
-      <button type="button" class="quiet" onClick={() => void download()}>
+      <button type="button" class="quiet" onClick={() => sendOnce(download)}>
         {label}
       </button>
-      <Notice text={error.value} />
+      <Notice text={error.value?.message} />
     </>
   )
 }
 
 /** Buttons that save what is shown. */
 export const Downloads = ({ name, titles, read }: DownloadsProps) => {
-  const error = useSignal<string | undefined>(undefined)
-  const download = async (saveAs: (download: Download) => void): Promise<void> => {
-    try {
-      saveAs(await read())
-      error.value = undefined
-    } catch (reason) {
-      error.value = (reason as Error).message
-    }
-  }
+  const { error, sendOnce } = useSending()
+  const download = (saveAs: (download: Download) => void): void => sendOnce(async () => saveAs(await read()))
   return (
     <div class="buttons">
-      <button
-        type="button"
-        class="quiet"
-        onClick={() => void download(({ rows }) => save(`${name}.csv`, 'text/csv', toCsv([titles, ...rows])))}
-      >
+      <button type="button" class="quiet" onClick={() => download(({ rows }) => save(`${name}.csv`, 'text/csv', toCsv([titles, ...rows])))}>
         {texts.usage.download} CSV
       </button>
-      <button
-        type="button"
-        class="quiet"
-        onClick={() => void download(({ json }) => save(`${name}.json`, 'application/json', toJson(json)))}
-      >
+      <button type="button" class="quiet" onClick={() => download(({ json }) => save(`${name}.json`, 'application/json', toJson(json)))}>
         {texts.usage.download} JSON
       </button>
-      <Notice text={error.value} />
+      <Notice text={error.value?.message} />
     </div>
   )
 }

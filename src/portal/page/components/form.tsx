@@ -4,27 +4,38 @@ import type { RequestError } from '../request.ts'
 import { texts } from '../texts.ts'
 import { CopyText, Notice } from './controls.tsx'
 
-/** Sends a form once, also when it is clicked again before the answer; keeps what was answered and what was wrong. */
-export const useSubmit = <Answer,>(send: (values: FormData) => Promise<Answer>) => {
-  const answer = useSignal<Answer | undefined>(undefined)
+/** Sends once, also when it is clicked again before the answer; keeps what was wrong. */
+export const useSending = () => {
   const error = useSignal<RequestError | undefined>(undefined)
   const isSending = useSignal(false)
-  const submit = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault()
+  const sendOnce = async (send: () => Promise<void>): Promise<void> => {
     if (isSending.value) return
     isSending.value = true
-    const form = event.currentTarget as HTMLFormElement
     try {
-      answer.value = await send(new FormData(form))
+      await send()
       error.value = undefined
-      form.reset()
     } catch (reason) {
       error.value = reason as RequestError // request() throws nothing else
     } finally {
       isSending.value = false
     }
   }
-  return { answer, error, isSending, submit: (event: SubmitEvent) => void submit(event) }
+  return { error, isSending, sendOnce: (send: () => Promise<void>) => void sendOnce(send) }
+}
+
+/** The same for a form, of which the answer is kept. */
+export const useSubmit = <Answer,>(send: (values: FormData) => Promise<Answer>) => {
+  const answer = useSignal<Answer | undefined>(undefined)
+  const { error, isSending, sendOnce } = useSending()
+  const submit = (event: SubmitEvent): void => {
+    event.preventDefault()
+    const form = event.currentTarget as HTMLFormElement
+    sendOnce(async () => {
+      answer.value = await send(new FormData(form))
+      form.reset()
+    })
+  }
+  return { answer, error, isSending, submit }
 }
 
 /** What is wrong with the value of a field, by its name in the API. */
@@ -92,6 +103,9 @@ export const ShownOnce = ({ help, text, label }: { readonly help: string; readon
     <CopyText text={text} label={label} />
   </>
 )
+
+/** What was typed into a field; empty where the form does not have it. */
+export const typedText = (values: FormData, name: string): string => String(values.get(name) ?? '').trim()
 
 /** What was typed, separated by commas. */
 export const splitList = (value: FormDataEntryValue | null): readonly string[] =>

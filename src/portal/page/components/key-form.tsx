@@ -1,7 +1,7 @@
 import type { KeyJson, KeySettings } from '../../key-settings.ts'
 import { texts } from '../texts.ts'
 import { TextField } from './controls.tsx'
-import { Form, splitList } from './form.tsx'
+import { Form, splitList, typedText } from './form.tsx'
 import { MultiSelect } from './multi-select.tsx'
 import { VerifyFields } from './verify-wishes.tsx'
 
@@ -64,7 +64,7 @@ export const Restrictions = ({ networks = [], methods = [], values, verify, erro
 
 /** What was typed; what is empty is left out, or an empty list. */
 const settingsOf = (values: FormData): NewKeySettings => {
-  const typed = (name: string) => String(values.get(name) ?? '').trim()
+  const typed = (name: string) => typedText(values, name)
   const numberOf = (name: string) => (typed(name) === '' ? undefined : Number(typed(name)))
   return {
     ...{ name: typed('name'), project: typed('project') || undefined },

@@ -2,7 +2,7 @@ import { useId, useRef } from 'preact/hooks'
 import { Icon } from './icon.tsx'
 import { placeBelow } from './place.ts'
 
-export interface MenuItem {
+interface MenuItem {
   readonly label: string
   readonly isDangerous?: boolean
   onSelect(): void

@@ -20,7 +20,7 @@ export interface ChartLimit {
   readonly value: number
 }
 
-export interface PlotProps {
+interface PlotProps {
   /** What it shows, for those who do not see it. */
   readonly label: string
   /** The beginning of each point, ISO 8601. */
