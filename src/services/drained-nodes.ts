@@ -16,16 +16,18 @@ interface NodeName {
 export interface DrainedNode extends NodeName {
   /** Milliseconds since 1970. */
   readonly since: number
+  /** Name and kind of who has drained it, as the log of changes has them. */
+  readonly by: string
 }
 
 export const nodeId = ({ network, upstream }: NodeName): string => `${network}/${upstream}`
 
 /** False where it is drained already. */
-export const drainNode = (store: Pick<RecordStore, 'addRecord'>, { network, upstream, since }: DrainedNode): Promise<boolean> =>
+export const drainNode = (store: Pick<RecordStore, 'addRecord'>, { network, upstream, since, by }: DrainedNode): Promise<boolean> =>
   store.addRecord('drained-node', {
     id: nodeId({ network, upstream }),
     account: '',
-    value: { network, upstream, since },
+    value: { network, upstream, since, by },
     expires: neverExpires,
   })
 

@@ -157,7 +157,17 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
     const { status, json } = await operator.post('/nodes/testnet/node-1/drain', {})
     t.match(
       { status, json },
-      { status: 200, json: { network: 'testnet', name: 'node-1', drained: true, drainedSince: /^20/, usable: false } },
+      {
+        status: 200,
+        json: {
+          network: 'testnet',
+          name: 'node-1',
+          drained: true,
+          drainedSince: /^20/,
+          drainedBy: 'admin token (operator)',
+          usable: false,
+        },
+      },
     )
     t.ok(json.inFlight >= 1, `${json.inFlight} in flight`)
     await waitUntil(async () => (await stateOf('node-1')).inFlight === 1)

@@ -160,7 +160,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   t.test('search, order and the open account are in the address: a reload and the way back keep them', async t => {
     await openPage(page, 'Accounts')
     await page.fill('[type=search]', 'nobody')
-    await page.waitForSelector('text="No account matches."')
+    await page.waitForSelector('text="No account matches “nobody”."')
     await page.click('text="Clear search and state"')
     await page.waitForSelector('td >> text="alice"')
     await page.fill('[type=search]', 'CUSTOMER')

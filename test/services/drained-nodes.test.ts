@@ -10,7 +10,7 @@ import { TestClock, TestLog } from '../support/fakes.ts'
 
 t.test('a process learns within a second which nodes are drained, and forgets none while the store is unreachable', async t => {
   const [clock, log] = [new TestClock(), new TestLog()]
-  let stored: readonly DrainedNode[] | undefined = [{ network: 'base', upstream: 'own/eu', since: 1 }]
+  let stored: readonly DrainedNode[] | undefined = [{ network: 'base', upstream: 'own/eu', since: 1, by: 'root (command)' }]
   let readmittedAt = 1
   const records = async (kind: string) => {
     if (stored === undefined) throw new StoreError('unreachable')
@@ -34,7 +34,7 @@ t.test('a process learns within a second which nodes are drained, and forgets no
   stored = undefined
   await passTime(5_000)
   t.equal(nodes.of('base'), atFirst)
-  stored = [{ network: 'devnet', upstream: 'node', since: 2 }]
+  stored = [{ network: 'devnet', upstream: 'node', by: 'root (command)', since: 2 }]
   await passTime(1_000)
   t.same([[...nodes.of('base')], [...nodes.of('devnet')]], [[], ['node']])
   t.match(

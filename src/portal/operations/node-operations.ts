@@ -29,7 +29,7 @@ const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus
   const condition: NodeCondition = isDrained ? 'drained' : isLive ? upstream.condition : 'unknown'
   return {
     ...{ name, partner, condition, usable: isLive ? upstream.usable : null, drained: isDrained },
-    drainedSince: isoTimeOrNull(drained?.since),
+    ...{ drainedSince: isoTimeOrNull(drained?.since), drainedBy: drained?.by ?? null },
     ...{ unusableSince, because, reasons, lastReasons, head, lastHead },
     // The head of a node that does not answer is an old one.
     lagBlocks: head === null || networkHead === undefined || unreachable ? null : Math.max(0, networkHead - head),
@@ -58,6 +58,7 @@ const node = {
   },
   drained: { ...flag, description: 'An operator has taken it out of use: it gets no new calls.' },
   drainedSince: { ...timeOrNull, description: 'Null too where the store is unreachable.' },
+  drainedBy: { ...textOrNull, description: 'Who has drained it, as the log of changes has them; null too where the store is unreachable.' },
   unusableSince: { ...timeOrNull, description: 'Null for a node that is usable, and where it is not known.' },
   because: { ...textOrNull, description: 'Why it is not usable.' },
   reasons: {
@@ -214,7 +215,14 @@ export const nodeOperations = [
         !force && found.partner !== true && othersInUse(network, input, drained).length === 0
       const before = await readDrained(store)
       if (!before.has(nodeId({ network: networkName, upstream })) && isLast(before)) throw lastNode(input)
-      if (await drainNode(store, { network: networkName, upstream, since: clock.now() })) {
+      if (
+        await drainNode(store, {
+          network: networkName,
+          upstream,
+          since: clock.now(),
+          by: `${accounts.author.name} (${accounts.author.kind})`,
+        })
+      ) {
         // Another operator may just have drained the other one.
         if (isLast(await readDrained(store))) {
           await undrainNode(store, { network: networkName, upstream })

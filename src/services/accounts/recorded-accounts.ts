@@ -15,12 +15,12 @@ export type RecordedStore = AccountStore & RecordStore
 export class RecordedAccounts {
   readonly #store: RecordedStore
   readonly #clock: Clock
-  readonly #author: ChangeAuthor
+  readonly author: ChangeAuthor
 
   constructor(store: RecordedStore, clock: Clock, author: ChangeAuthor) {
     this.#store = store
     this.#clock = clock
-    this.#author = author
+    this.author = author
   }
 
   /** False when another account has the name. */
@@ -94,7 +94,7 @@ export class RecordedAccounts {
   /** The log of changes has another tag in the store than accounts and keys: no commit writes both. */
   async record(change: NewChange): Promise<void> {
     try {
-      await recordChange(this.#store, this.#clock, this.#author, change)
+      await recordChange(this.#store, this.#clock, this.author, change)
     } catch (cause) {
       if (!(cause instanceof StoreError)) throw cause
       throw new StoreError(`the change is made (${change.action}), but it is missing in the log of changes: ${cause.message}`, { cause })

@@ -16,6 +16,7 @@ import { showToast } from '../components/toast.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
+import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
 import { AccountAlerts } from './account-alerts.tsx'
 import { People } from './account-people.tsx'
@@ -31,6 +32,7 @@ const text = operatorTexts.accounts
 export const AccountDetails = ({ name }: { readonly name: string }) => {
   const path = `/accounts/${name}`
   const loaded = useRequest<AccountWithBalance>(path)
+  const keys = useRequest<readonly KeyJson[]>(`${path}/keys`)
   const showChange = (changed: AccountWithBalance): void => {
     loaded.show(changed)
     // Another plan is another balance.
@@ -50,8 +52,8 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
               <CreditsCard balance={account.balance} />
               <StateCard account={account} path={path} onChanged={loaded.reload} onSaved={showChange} />
             </div>
-            <AccountUsage path={path} name={name} />
-            <Keys path={path} />
+            <AccountUsage path={path} name={name} keys={keys.data.value ?? []} />
+            <Keys path={path} keys={keys} />
             <People path={path} hasDashboard={session.value?.dashboard !== null} />
             <AccountAlerts path={path} />
           </>
@@ -185,8 +187,7 @@ const ChangeAccount = ({ account, path, onSaved, onClose }: ChangeAccountProps) 
   )
 }
 
-const Keys = ({ path }: { readonly path: string }) => {
-  const keys = useRequest<readonly KeyJson[]>(`${path}/keys`)
+const Keys = ({ path, keys }: { readonly path: string; readonly keys: Loaded<readonly KeyJson[]> }) => {
   const created = useSignal<IssuedKey | undefined>(undefined)
   const isCreating = useSignal(false)
   const changedId = useSignal<string | undefined>(undefined)

@@ -61,7 +61,9 @@ export const People = ({ path, hasDashboard }: { readonly path: string; readonly
                         {hasDashboard && (
                           <RowButton label={text.link} of={person.name} onClick={() => (asked.value = { person, to: 'link' })} />
                         )}
-                        <RowButton label={text.remove} of={person.name} onClick={() => (asked.value = { person, to: 'remove' })} />
+                        {!isLastOwner(person, found) && (
+                          <RowButton label={text.remove} of={person.name} onClick={() => (asked.value = { person, to: 'remove' })} />
+                        )}
                       </span>
                     ),
                 },
@@ -104,6 +106,10 @@ export const People = ({ path, hasDashboard }: { readonly path: string; readonly
     </div>
   )
 }
+
+/** Who stays, unless somebody else becomes an owner. */
+const isLastOwner = (person: PersonJson, all: readonly PersonJson[]): boolean =>
+  person.role === 'owner' && !all.some(({ id, role, invitedUntil }) => role === 'owner' && invitedUntil === null && id !== person.id)
 
 const Email = ({ person: { email, emailVerified, newEmail, invitedUntil } }: { readonly person: PersonJson }) => (
   <>

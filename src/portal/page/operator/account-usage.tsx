@@ -1,3 +1,4 @@
+import type { KeyJson } from '../../key-settings.ts'
 import type { CallCounts } from '../../queries/page-queries.ts'
 import type { ErrorReport } from '../../operations/usage-operations.ts'
 import { now } from '../clock.ts'
@@ -24,8 +25,15 @@ const views = ['method', 'network', 'key', 'errors'] as const
 
 const viewOptions = views.map(value => ({ value, label: text.views[value] }))
 
+interface AccountUsageProps {
+  /** That of the account. */
+  readonly path: string
+  readonly name: string
+  readonly keys: readonly KeyJson[]
+}
+
 /** What the account has called, and what of it has failed. */
-export const AccountUsage = ({ path, name }: { readonly path: string; readonly name: string }) => {
+export const AccountUsage = ({ path, name, keys }: AccountUsageProps) => {
   const [chosenDays, chosenView] = [queryMember('days', '1'), queryMember('by', 'method')]
   const days = ranges.find(({ value }) => value === chosenDays.value)?.value ?? '1'
   const view = views.find(value => value === chosenView.value) ?? 'method'
@@ -40,8 +48,10 @@ export const AccountUsage = ({ path, name }: { readonly path: string; readonly n
       <WhenLoaded from={overTime} skeleton={<Skeleton height={16} />}>
         {found => (found.total.calls === 0 ? <p class="lead">{text.none}</p> : <CallsOverTime found={found} />)}
       </WhenLoaded>
-      <Segments label={texts.usage.by} options={viewOptions} value={view} onChange={chosenView.set} />
-      {view === 'errors' ? <AccountErrors name={name} days={Number(days)} /> : <CallsBy path={path} by={view} days={days} />}
+      <div class="controls">
+        <Segments label={texts.usage.by} options={viewOptions} value={view} onChange={chosenView.set} />
+      </div>
+      {view === 'errors' ? <AccountErrors name={name} days={Number(days)} /> : <CallsBy path={path} by={view} days={days} keys={keys} />}
     </>
   )
 }
@@ -70,17 +80,28 @@ const CallsOverTime = ({ found: { from, to, groups, total } }: { readonly found:
   )
 }
 
-interface CallsByProps {
-  readonly path: string
+interface CallsByProps extends Pick<AccountUsageProps, 'path' | 'keys'> {
   readonly by: Exclude<(typeof views)[number], 'errors'>
   readonly days: string
 }
 
-const CallsBy = ({ path, by, days }: CallsByProps) => {
+const CallsBy = ({ path, by, days, keys }: CallsByProps) => {
+  const nameOf = (id: string): string => {
+    const key = keys.find(each => each.id === id)
+    return key === undefined ? id : `${key.name} …${key.hint}`.trim()
+  }
   const counts = useRequest<CallCounts>(`${path}/usage?${new URLSearchParams({ by, days })}`)
   return (
     <WhenLoaded from={counts} skeleton={<Skeleton height={8} />}>
-      {({ groups }) => (groups.length === 0 ? null : <GroupTable caption={text.views[by]} by={by} groups={groups} />)}
+      {({ groups }) =>
+        groups.length === 0 ? null : (
+          <GroupTable
+            caption={text.views[by]}
+            by={by}
+            groups={by === 'key' ? groups.map(group => ({ ...group, name: nameOf(group.name) })) : groups}
+          />
+        )
+      }
     </WhenLoaded>
   )
 }

@@ -76,7 +76,7 @@ export const Accounts = () => {
           ) : (
             <EmptyState
               icon="people"
-              title={text.noneMatches}
+              title={query.search === '' ? `${text.noneMatches}.` : `${text.noneMatches} “${query.search}”.`}
               actions={
                 <button type="button" class="quiet" onClick={() => changeQuery({ search: '', state: '', after: '' })}>
                   {text.clear}

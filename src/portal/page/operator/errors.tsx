@@ -6,10 +6,11 @@ import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatNumber, formatShare } from '../format.ts'
+import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { formatPart } from './format-figures.ts'
 import { AccountLink, NetworkLink, NodeLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { rangeOptions } from './traffic.tsx'
@@ -73,7 +74,7 @@ export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => 
       { title: texts.errors.message, cell: ({ message }) => message },
       { title: text.fault, cell: ({ byGateway }) => (byGateway ? text.ofGateway : text.ofCaller) },
       { title: texts.errors.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
-      { title: text.share, isNumber: true, cell: ({ calls, callsOfNetwork }) => formatShare(calls, callsOfNetwork) },
+      { title: text.share, isNumber: true, cell: ({ calls, callsOfNetwork }) => formatPart(calls / Math.max(1, callsOfNetwork)) },
       ...(hasAccounts
         ? [
             { title: text.accounts, isNumber: true, cell: ({ accounts }: ErrorGroup) => formatNumber(accounts) },
@@ -81,7 +82,7 @@ export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => 
               title: text.most,
               cell: ({ most, calls }: ErrorGroup) => (
                 <>
-                  <AccountLink name={most.name} id={most.account} /> <span class="since">{formatShare(most.calls, calls)}</span>
+                  <AccountLink name={most.name} id={most.account} /> <span class="since">{formatPart(most.calls / calls)}</span>
                 </>
               ),
             },

@@ -58,12 +58,17 @@ export const whyOf = ({ because, reasons }: NodeJson): string =>
   ].join('; ')
 
 /** Since when it is as it is, and when it answered last. */
-export const NodeTimes = ({ node: { condition, drainedSince, unusableSince, reasons, lastHead } }: { readonly node: NodeJson }) => {
+export const NodeTimes = ({
+  node: { condition, drainedSince, drainedBy, unusableSince, reasons, lastHead },
+}: {
+  readonly node: NodeJson
+}) => {
   const since = drainedSince ?? unusableSince ?? reasons[0]?.since ?? null
   const parts = [
     ...(since === null
       ? []
       : [`${text.for} ${formatAge(now.value - Date.parse(since))} (${text.since} ${formatMoment(since, now.value)})`]),
+    ...(drainedBy === null ? [] : [`${text.by} ${drainedBy}`]),
     ...(condition === 'notUsable' && lastHead !== null ? [`${text.lastAnswer} ${formatMoment(lastHead.checkedAt, now.value)}`] : []),
   ]
   return parts.length === 0 ? null : <p class="help">{parts.join('; ')}</p>

@@ -21,7 +21,7 @@ export const Requests = () => {
   }
   return (
     <>
-      <form class="controls" onSubmit={find} aria-label={text.find}>
+      <form class="controls find" onSubmit={find} aria-label={text.find}>
         <TextField key={id.value} label={texts.requests.requestId} name="id" value={id.value} required />
         <button type="submit">{text.find}</button>
       </form>
