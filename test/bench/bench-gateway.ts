@@ -81,6 +81,7 @@ export const writeConfig = async (dir: string, options: ConfigOptions): Promise<
 
 const gatewayYaml = (store: string): string => `listen: { rpc: 127.0.0.1:0, admin: 127.0.0.1:0 }
 store: lmdb:${store}
+limits: { connections: 20000 }
 plans: { big: { dailyCredits: 1000000000000000 } }
 `
 

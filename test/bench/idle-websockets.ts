@@ -17,10 +17,12 @@ const callsPerSecond = 2500
 /** What a process opens besides sockets. */
 const reservedFiles = 500
 
+/** Of its files a gateway has three quarters for callers, of which an account gets half. */
+const accountShare = 3 / 8
+
 /** Memory of open WebSockets, each after one call. */
 export const idleWebSockets = async (servers: BenchServers): Promise<CaseResult> => {
-  // Each process needs one file per socket.
-  const count = Math.min(servers.settings.idleSockets, maxOpenFiles() - reservedFiles)
+  const count = Math.min(servers.settings.idleSockets, Math.floor(accountShare * (maxOpenFiles() - reservedFiles)))
   const gatewayMemory = await measureIdleMemory(servers, 'gateway', 'tollgate', `ws/v3/${servers.keys.valid}`, count)
   const baselineMemory = await measureIdleMemory(servers, 'ws', 'bare ws', '', count)
   const title = (name: string) => `${count.toLocaleString('en')} idle sockets add to ${name}`
