@@ -3,8 +3,7 @@ import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openFileWatch } from '../config/config-files.ts'
 import type { FileWatch } from '../config/config-files.ts'
-import { readGatewayConfig } from '../config/gateway-config.ts'
-import { printProblems } from '../config/problem.ts'
+import { parseStartedGatewayConfig } from '../config/gateway-config.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { openGateway } from '../core/gateway.ts'
 import { configId, reloadGatewayConfig } from '../core/config-changes.ts'
@@ -120,15 +119,10 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
 const runWorker = async (
   read: ValidConfig,
   { dir, log, readConfig }: Pick<StartOptions, 'dir' | 'log' | 'readConfig'>,
-  terminal: Terminal,
+  { env, err }: Terminal,
 ): Promise<number> => {
-  const { env, err } = terminal
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
-  const { config: started, problems } = readGatewayConfig(resolve(dir), env, await worker.gatewayFile())
-  if (started === undefined) {
-    printProblems(problems, terminal)
-    return exitCodes.config
-  }
+  const started = parseStartedGatewayConfig(await worker.gatewayFile(), resolve(dir), env)
   const withoutRestart = (config: ValidConfig): ValidConfig => ({ ...config, gateway: reloadGatewayConfig(started, config.gateway) })
   const config = withoutRestart(read)
   const { admin: _admin, portal: _portal, rpc, ...listenOptions } = config.gateway.listen

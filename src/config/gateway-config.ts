@@ -34,32 +34,41 @@ const networkFile = {
   schema: { type: 'object', properties: { ...networkSchema.properties, networks: networkSchema } },
 } as const satisfies OptionsLocation['otherFile']
 
-/** Reads `<dir>/gateway.yaml`, or the text that is given in its place. The config is present exactly when there are no problems. */
-export const readGatewayConfig = (dir: string, env: Env, text?: string): GatewayReadResult => {
-  const path = join(dir, 'gateway.yaml')
-  const source = text === undefined ? readYamlFile(path, env) : parseYamlFile(text, path, env)
+/** Reads `<dir>/gateway.yaml`. The config is present exactly when there are no problems. */
+export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
+  const source = readYamlFile(join(dir, 'gateway.yaml'), env)
   if (source.value === undefined) return { config: undefined, problems: missingFileProblems(source), warnings: [] }
-  const {
-    options,
-    effective,
-    problems: schemaProblems,
-    warnings: schemaWarnings,
-  } = checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema, otherFile: networkFile })
+  const { options, effective, problems: schemaProblems, warnings: schemaWarnings } = checkGatewayOptions(source)
   const ruleProblems = gatewayRules.flatMap(rule => rule(source))
   const { problems: tlsProblems, warnings: tlsWarnings, ...tlsCheck } = checkTls(source)
   const problems = [...source.problems, ...schemaProblems, ...ruleProblems, ...tlsProblems, ...unsetVariableProblems(source)]
   const warnings = [...schemaWarnings, ...tlsWarnings]
   if (options === undefined || problems.length > 0) return { config: undefined, problems, warnings }
 
-  const { workers, plans } = options
-  const config: GatewayConfig = {
-    ...options,
-    plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
-    workers: workers === 'auto' ? availableParallelism() : workers,
-  }
+  const config = toGatewayConfig(options)
   const value = effective()
   return { config, problems, warnings, ...tlsCheck, ...(isJsonObject(value) && { effective: { source, value, omitted: [] } }) }
 }
+
+/** Of the text of a `<dir>/gateway.yaml` that a gateway was started with: the files that it names may be gone by now. */
+export const parseStartedGatewayConfig = (text: string, dir: string, env: Env): GatewayConfig => {
+  const source = parseYamlFile(text, join(dir, 'gateway.yaml'), env)
+  const { options, problems } = checkGatewayOptions(source)
+  if (options === undefined || source.problems.length + problems.length > 0)
+    throw new Error('gateway.yaml, as the gateway was started with it, is not valid for the version of this process')
+  return toGatewayConfig(options)
+}
+
+const checkGatewayOptions = (source: YamlFile) =>
+  checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema, otherFile: networkFile })
+
+type CheckedGatewayOptions = NonNullable<ReturnType<typeof checkGatewayOptions>['options']>
+
+const toGatewayConfig = (options: CheckedGatewayOptions): GatewayConfig => ({
+  ...options,
+  plans: Object.fromEntries(Object.entries(options.plans).map(([name, plan]) => [name, { name, ...plan }])),
+  workers: options.workers === 'auto' ? availableParallelism() : options.workers,
+})
 
 export const missingDirectoryHint = 'give the directory of the configuration with --config DIR, or write one with `tollgate init`'
 

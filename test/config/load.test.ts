@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { formats, parseDuration, parseSize } from '../../src/config/formats.ts'
-import { readGatewayConfig } from '../../src/config/gateway-config.ts'
+import { parseStartedGatewayConfig, readGatewayConfig } from '../../src/config/gateway-config.ts'
 import { loadConfig, networkNames } from '../../src/config/load.ts'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { Secret } from '../../src/plugin/secret.ts'
@@ -29,6 +29,16 @@ const readConfig = (...args: Parameters<typeof readGatewayConfig>) => {
   const { effective: _, ...result } = readGatewayConfig(...args)
   return result
 }
+
+t.test('a gateway.yaml that a gateway was started with is read although the files that it names are gone', t => {
+  const text =
+    'store: lmdb:./data\nplans: { core: { dailyCredits: 1 } }\njwt: { issuer: https://a.test, audience: [b], keyFile: gone.json }\n'
+  const dir = writeConfig(t.testdir(), { 'gateway.yaml': text })
+  t.match(readConfig(dir, {}).problems, [{ message: /^jwt\.keyFile: / }])
+  t.match(parseStartedGatewayConfig(text, dir, {}), { store: { path: join(dir, 'data') }, plans: { core: { name: 'core' } }, workers: 1 })
+  t.throws(() => parseStartedGatewayConfig('', dir, {}), /as the gateway was started with it, is not valid/)
+  t.end()
+})
 
 t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   const dir = writeConfig(t.testdir(), {})
