@@ -271,6 +271,11 @@ const parts: Readonly<Record<string, Part>> = {
     await page.goto(`${admin}/operator/accounts/${account}?by=errors&days=7`)
     await page.waitForSelector('td .badge')
     await shoot(page, 'operator-account-errors')
+    const owner = await signIn(browser, opened, account)
+    const failed = `fetch('/api/v1/requests?outcome=failed&limit=1').then(response => response.json()).then(({ requests }) => requests[0].requestId)`
+    await page.goto(`${admin}/operator/requests?id=${await owner.evaluate<string>(failed)}`)
+    await page.waitForSelector('.facts')
+    await shoot(page, 'operator-requests-found')
     await page.goto(`${admin}/operator/accounts?search=nothing-like-this`)
     await page.waitForSelector('text=/^No account matches/')
     await shoot(page, 'operator-accounts-none')

@@ -82,7 +82,7 @@ export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => 
               title: text.most,
               cell: ({ most, calls }: ErrorGroup) => (
                 <>
-                  <AccountLink name={most.name} id={most.account} /> <span class="since">{formatPart(most.calls / calls)}</span>
+                  <AccountLink name={most.name} id={most.account} /> <span class="since one-line">{formatPart(most.calls / calls)}</span>
                 </>
               ),
             },

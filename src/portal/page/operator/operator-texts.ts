@@ -74,7 +74,7 @@ export const operatorTexts = {
     fault: 'Fault',
     ofGateway: 'node or gateway',
     ofCaller: 'caller',
-    share: 'Of its calls',
+    share: 'Share of network',
     accounts: 'Accounts',
     most: 'Most by',
     ofNodes: 'Failed attempts of nodes in the last minute',
