@@ -22,18 +22,18 @@ const ownValue = <T>(table: Readonly<Record<string, T>>, name = ''): T | undefin
 const unknownAdvice = 'The message of the error says more.'
 
 const adviceByOutcome: Readonly<Partial<Record<RefusalKind | typeof nodeOutcome, string>>> = {
-  node: 'The node refused the call, for example because a transaction reverts. The message of the error is the node’s.',
+  node: 'The node refused the call, for example because a transaction reverts. The message is the node’s own.',
   method: 'The network does not offer this method. The page Plan lists the methods of each network.',
-  params: 'The message of the error names the parameter and the rule that it breaks. Rejected calls are free.',
+  params: 'Correct the parameter that the message names, and send the call again. Rejected calls are free.',
   tooMany: 'Narrow the range with fromBlock and toBlock, or query fewer contracts. The error suggests a range that fits.',
   timeout: 'Narrow the range with fromBlock and toBlock; for common topics, query a single contract.',
   notMined: 'A node has the transaction. Poll its receipt, and do not send it again.',
-  tooLarge: 'The answer is larger than a node may send here. Ask for less at once.',
+  tooLarge: 'The answer is too large. Ask for less in one call.',
   key: 'The key is missing, mistyped, unknown or revoked. The page Keys shows the active keys.',
   forbidden: 'The key does not allow this network, method, web page or address. Change its lists on the page Keys.',
   spent: 'The credits of the day, or the daily limit of the key, are used up; both reset at midnight UTC. A larger plan has more.',
   rate: 'Send fewer calls a second, and wait as long as the header Retry-After says.',
-  failing: 'Too many of the last calls failed for free. Mend those, and wait as long as the header Retry-After says.',
+  failing: 'Too many recent calls were rejected for free. Fix those calls, and wait as long as the header Retry-After says.',
   unknownSubscription: 'The subscription or the filter has ended, or belongs to another connection or account. Make a new one.',
   tooManySubscriptions: 'End subscriptions or filters that are no longer needed.',
   unavailable: 'No node could answer. Send the call again after the time in the header Retry-After.',
@@ -46,5 +46,5 @@ const adviceByCategory: Readonly<Partial<Record<ErrorCategory, string>>> = {
   alreadyKnown: 'The node has this transaction already: wait for its receipt.',
   blockNotFound: 'No node has this block: it is not mined yet, or was removed from the chain.',
   stateUnavailable: 'The nodes have no state of a block that old. Ask for a newer block.',
-  invalidParams: 'The node does not accept the parameters. The message of the error says which.',
+  invalidParams: 'Correct the parameter that the message of the node names.',
 }

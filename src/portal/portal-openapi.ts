@@ -141,8 +141,17 @@ const responseSchemas = {
     requests: listOf(object(requestProperties)),
     next: { ...textOrNull, description: '`after` of the next request; null at the end.' },
     outcomes: listOf(object({ outcome: text, requests: count })),
+    methods: { ...listOf(text), description: 'Of all logged requests of the time, the most frequent first.' },
+    networks: listOf(text),
+    keys: { ...listOf(text), description: 'Ids.' },
   }),
-  ErrorCount: object({ outcome: text, calls: count, code: { type: ['integer', 'null'] }, message: text, advice: text }),
+  ErrorCount: object({
+    ...{ outcome: text, calls: count, code: { type: ['integer', 'null'] }, message: text, advice: text },
+    messages: {
+      ...listOf(object({ message: text, method: text, key: text, requests: count, lastSeen: time })),
+      description: 'The most frequent of the logged requests, three at most; none where messages are not stored.',
+    },
+  }),
   Alerts: object(alertsShape),
   NewWebhook: object({ url: text, secret: { type: 'string', description: 'Checks the signatures of messages. It is not shown again.' } }),
   WebhookTest: webhookTestSchema,

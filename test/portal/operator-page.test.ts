@@ -315,7 +315,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.reload()
     await page.waitForSelector('tr:has-text("eth_gasPrice"):has-text("ms")')
     const titles = await page.locator('thead th').allTextContents()
-    t.same(titles, ['Method', 'Calls', 'Failed', 'p50', 'p95', 'p99', 'Credits', 'By a partner'])
+    t.same(titles, ['Method', 'Calls', 'Failed', 'p50', 'p95', 'p99', 'Credits', 'Sent to a partner'])
     t.match(page.url(), /\?by=method$/)
     await page.selectOption('select >> nth=0', 'network')
     await page.click('td a:has-text("devnet")')
@@ -454,7 +454,8 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.fill('[name=search]', 'GROWTH')
     await page.waitForSelector('td:has-text("account-added")', { state: 'detached' })
     t.match(await page.textContent('tbody'), /admin session \(operator\)account-changedalice/)
-    const [download] = await Promise.all([page.waitForEvent('download'), page.click('text="Download CSV"')])
+    await page.click('button:has-text("Export")')
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:text-is("CSV")')])
     t.match(
       await readFile(await download.path(), 'utf8'),
       /^time,kind,by,action,account,target,change\r\n\S+,operator,admin session,account-changed,alice,,/,

@@ -54,7 +54,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   /** In a browser in which somebody else is signed in. */
   const switchTo = async (page: Page, account: string) => {
     await page.goto(await newLink(account))
-    await page.click('button:has-text("Sign in by the link")')
+    await page.click('button:has-text("Sign in with the link")')
     await page.waitForSelector(`[data-testid=account]:has-text("${account}")`)
   }
   const errors: string[] = []
@@ -129,34 +129,42 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.selectOption('select >> nth=1', 'key')
     await waitForHeld()
     t.equal(await page.textContent('thead th'), 'Method')
-    const [download] = await Promise.all([page.waitForEvent('download'), page.click('text="Download CSV"')])
+    await page.click('button:has-text("Export")')
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:text-is("CSV")')])
     t.equal(download.suggestedFilename(), 'usage-by-method.csv')
     t.match(await readFile(await download.path(), 'utf8'), /^method,.*\r\neth_gasPrice,/)
   })
 
-  t.test('prices are those of the network that is chosen, or none', async t => {
-    const page = await openSignedIn(t)
-    const networks = ['one', 'two'].map(name => ({
-      name,
-      chainId: 1,
-      http: portal,
-      ws: portal,
-      head: 1,
-      finalized: 1,
-      nodes: 1,
-      usableNodes: 1,
-    }))
-    await page.route('**/api/v1/networks', route => route.fulfill({ json: networks }))
-    await page.route('**/api/v1/networks/one/methods', route => route.fulfill({ json: [{ name: 'eth_one', credits: 1, params: [] }] }))
-    await page.route('**/api/v1/networks/two/methods', route =>
-      route.fulfill({ status: 404, json: { error: { code: 'not-found', message: 'there is no such network' } } }),
-    )
-    await openPage(page, 'Plan')
-    await page.waitForSelector('td:has-text("eth_one")')
-    await page.selectOption('select', 'two')
-    await page.waitForSelector('[role=alert]:has-text("there is no such network")')
-    t.notMatch(await page.textContent('main'), 'eth_one')
-  })
+  t.test(
+    'prices are those of the network that is chosen, or none; at first that is the most used one, or else that of chain id 1',
+    async t => {
+      const page = await openSignedIn(t)
+      const networks = ['three', 'one', 'two'].map((name, i) => ({
+        name,
+        chainId: [3, 1, 2][i],
+        http: portal,
+        ws: portal,
+        head: 1,
+        finalized: 1,
+        nodes: 1,
+        usableNodes: 1,
+      }))
+      await page.route('**/api/v1/networks', route => route.fulfill({ json: networks }))
+      await page.route('**/api/v1/networks/one/methods', route => route.fulfill({ json: [{ name: 'eth_one', credits: 1, params: [] }] }))
+      await page.route('**/api/v1/networks/two/methods', route =>
+        route.fulfill({ status: 404, json: { error: { code: 'not-found', message: 'there is no such network' } } }),
+      )
+      await openPage(page, 'Plan')
+      await page.waitForSelector('td:has-text("eth_one")')
+      await page.selectOption('select', 'two')
+      await page.waitForSelector('[role=alert]:has-text("there is no such network")')
+      t.notMatch(await page.textContent('main'), 'eth_one')
+      await page.route('**/api/v1/usage?range=30d&by=network*', route => route.fulfill({ json: { groups: [{ name: 'three' }] } }))
+      await openPage(page, 'Keys')
+      await openPage(page, 'Plan')
+      await page.waitForFunction(`document.querySelector('select')?.value === 'three'`)
+    },
+  )
 
   t.test('a list that is being read, or could not be read, is no empty list', async t => {
     const page = await openSignedIn(t, 'bob')
@@ -246,7 +254,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   t.test('a link of somebody else signs nobody in before it was asked for', async t => {
     const page = await openSignedIn(t)
     const link = await newLink('bob')
-    for (const button of ['Stay signed in', 'Sign in by the link']) {
+    for (const button of ['Stay signed in', 'Sign in with the link']) {
       await page.goto(link)
       await page.waitForSelector('text=you are signed in as owner of the account alice; this link signs in owner of the account bob')
       t.same(await findAccessibilityViolations(page), [])
@@ -306,13 +314,13 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.context().clearCookies()
     await page.keyboard.press('Enter')
     await page.waitForSelector('h1:has-text("Sign in")')
-    await page.waitForSelector('[role=alert]:has-text("what you have typed is kept")')
+    await page.waitForSelector('[role=alert]:has-text("what you typed is kept")')
     t.notOk(await page.isVisible('[data-testid=account]'))
     t.same(await findAccessibilityViolations(page), [])
     const opened = page.context().waitForEvent('page')
     await page.click('text="Sign in in another tab"')
     const other = await opened
-    await other.waitForSelector('text="You are the operator?"')
+    await other.waitForSelector('text="Are you the operator?"')
     await other.goto(await newLink('alice'))
     await other.waitForSelector('[data-testid=credits-left]')
     await page.waitForSelector('h1:has-text("Access")')
@@ -330,7 +338,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.fill(`${form} [name=name]`, 'half-typed')
     await page.context().clearCookies()
     await page.keyboard.press('Enter')
-    await page.waitForSelector('[role=alert]:has-text("what you have typed is kept")')
+    await page.waitForSelector('[role=alert]:has-text("what you typed is kept")')
     t.same(await findAccessibilityViolations(page), [])
     const opened = page.context().waitForEvent('page')
     await page.click('text="Sign in in another tab"')
@@ -511,6 +519,9 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.goto(await newLink('alice'))
     await page.waitForSelector('[data-testid=credits-left]')
     t.equal(await page.title(), 'Overview · Example <RPC>')
+    await openPage(page, 'Plan')
+    t.equal(await page.getAttribute('a:has-text("Contact support")', 'href'), brand.support)
+    await openPage(page, 'Overview')
     t.same(await findAccessibilityViolations(page), [])
     await page.emulateMedia({ colorScheme: 'light' })
     t.same(

@@ -135,7 +135,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await guest.reload()
     await guest.waitForSelector('h2:has-text("Log of changes")')
     await guest.waitForSelector('tr:has-text("Person changed"):has-text("role: viewer → owner")')
-    await chooseAction(owner, 'ginevra', 'Make a sign-in link')
+    await chooseAction(owner, 'ginevra', 'Create a sign-in link')
     await owner.click('dialog button[type=submit]')
     await owner.waitForSelector('dialog >> text=/on its way to gina@example.org/')
     await owner.keyboard.press('Escape')
@@ -160,7 +160,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await owner.waitForSelector('dialog .error:has-text("Must be that of your account.")')
     await owner.fill('dialog [name=name]', 'alice')
     await owner.click('dialog button[type=submit]')
-    await owner.waitForSelector('.banner:has-text("This account was deleted: its calls are refused.")')
+    await owner.waitForSelector('.banner:has-text("This account was deleted. All calls are refused.")')
     await guest.waitForSelector('.banner:has-text("This account was deleted")')
     await openPage(guest, 'Keys')
     await guest.click('.banner a:has-text("Undo")')
@@ -203,7 +203,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await owner.click('button:has-text("Stay signed in")')
     await owner.waitForSelector('.owner small:has-text("owner · owner")')
     await owner.goto(link)
-    await owner.click('button:has-text("Sign in by the link")')
+    await owner.click('button:has-text("Sign in with the link")')
     await owner.waitForSelector('.owner small:has-text("ned · viewer")')
   })
 
@@ -221,7 +221,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
 
   t.test('whoever signs up is told that the operator approves new accounts, who does so on their page', async t => {
     const newcomer = await signUp('newcomer')
-    await newcomer.waitForSelector('.banner:has-text("The operator approves new accounts first: calls are refused until then.")')
+    await newcomer.waitForSelector('.banner:has-text("The operator approves new accounts. Calls are refused until then.")')
     await checkLook(newcomer)
     const operator = await openWindow()
     await operator.goto(`${admin}/operator/accounts?state=unapproved`)

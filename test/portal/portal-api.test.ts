@@ -289,7 +289,14 @@ t.test('portal', async t => {
     const callsOfHours = async (): Promise<number> =>
       (await bob.get('/account')).json.hours.reduce((sum: number, hour: { calls: number }) => sum + hour.calls, 0)
     await waitUntil(async () => (await callsOfHours()) >= 2 && (await callsOfHours()) === (await bob.get('/usage')).json.total.calls)
-    t.match((await bob.get('/errors')).json, [{ outcome: 'params', calls: 1, code: -32602 }])
+    await waitUntil(async () => (await bob.get('/requests?outcome=params')).json.requests.length === 1)
+    t.match((await bob.get('/errors')).json, [
+      {
+        ...{ outcome: 'params', calls: 1, code: -32602 },
+        messages: [{ message: /address/, method: 'eth_getStorageAt', key: key.id, requests: 1, lastSeen: /^20/ }],
+      },
+    ])
+    t.match((await bob.get('/errors?method=eth_call')).json, [])
     t.match((await bob.get('/usage?outcome=ok&method=eth_getStorageAt')).json.total, { calls: 1, failed: 0, p50Ms: Number, p95Ms: Number })
     t.match((await bob.get('/usage?by=key&series=0&outcome=failed')).json, {
       groups: [{ name: key.id, points: { calls: [] } }],
@@ -343,7 +350,14 @@ t.test('portal', async t => {
       t.match(requests, [
         {
           ...{ requestId, transport: 'http', key: key.id, network: 'devnet', method: 'eth_getStorageAt', params: JSON.stringify(params) },
-          ...{ outcome: 'params', code: -32602, message: /0x1|address/, advice: /names the parameter/, credits: 0, isCut: false },
+          ...{
+            outcome: 'params',
+            code: -32602,
+            message: /0x1|address/,
+            advice: /Correct the parameter that the message names/,
+            credits: 0,
+            isCut: false,
+          },
         },
       ])
       t.equal(requests.length, 1)
@@ -353,6 +367,12 @@ t.test('portal', async t => {
       t.equal((await found('&outcome=failed')).requests.length, 1)
       t.equal((await found('&outcome=slow')).requests.length, 0)
       t.equal((await found('&method=eth_call')).requests.length, 0)
+      const others = await found('&method=eth_call')
+      t.ok(others.methods.includes('eth_getStorageAt') && others.keys.includes(key.id), 'what else could be asked for')
+      t.same(others.networks, ['devnet'])
+      t.equal((await found('&range=1h')).requests.length, (await found()).requests.length)
+      t.equal((await found('&from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z')).requests.length, 0)
+      t.match(await alice.get('/requests?from=never'), { status: 400, json: { error: { field: 'from' } } })
       const first = await found('&method=eth_getStorageAt&limit=1')
       const second = await found(`&method=eth_getStorageAt&limit=1&after=${first.next}`)
       t.equal(second.next, null)

@@ -137,11 +137,11 @@ const parts: Readonly<Record<string, Part>> = {
     await page.click('label:has-text("Latency")')
     await shoot(page, 'usage-latency')
     await openPage(page, 'Requests')
-    await page.click('button:has-text("Why?") >> nth=0')
+    await page.click('tr:has(.badge.danger) time >> nth=0')
     await shoot(page, 'requests-why')
     await page.keyboard.press('Escape')
     await page.fill('[type=search]', 'nothing-like-this')
-    await page.waitForSelector('text="No such requests"')
+    await page.waitForSelector('text="No request matches"')
     await shoot(page, 'requests-none')
     await page.click('text="What is logged"')
     await shoot(page, 'requests-settings')
@@ -228,7 +228,7 @@ const parts: Readonly<Record<string, Part>> = {
     await page.fill('[name=email]', 'ivo@example.org')
     const mails = mail.received.length
     await page.keyboard.press('Enter')
-    await page.waitForSelector('[role=status]:has-text("on its way")')
+    await page.waitForSelector('h1:text-is("Check your mail")')
     await shoot(page, 'sign-in-sent')
     const token = await mail.tokenInMail(mails + 1)
     await page.goto('about:blank')
@@ -248,7 +248,7 @@ const parts: Readonly<Record<string, Part>> = {
     const signedIn = await signIn(browser, opened, account)
     await signedIn.goto('about:blank')
     await signedIn.goto(`${portal}/sign-in#${await printSignInToken(opened.deployment, newcomer)}`)
-    await signedIn.waitForSelector('h1:has-text("Sign in as somebody else?")')
+    await signedIn.waitForSelector('h1:has-text("Sign in as someone else?")')
     await shoot(signedIn, 'sign-in-switch')
   },
 

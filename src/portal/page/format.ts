@@ -79,6 +79,12 @@ export const formatShare = (part: number, whole: number): string => {
   return `${Math.floor((10_000 * part) / whole) / 100} %`
 }
 
+/** `14:05:09`, where a title says that it is UTC; `Jan 31 14:05:09` where that is not today. */
+export const formatClock = (iso: string, now: number): string => {
+  const time = iso.slice(11, 19)
+  return iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? time : `${formatDay(new Date(iso))} ${time}`
+}
+
 /** `14:05:09 UTC`; with its date where that is not today. */
 export const formatMoment = (iso: string, now: number): string => {
   const time = `${iso.slice(11, 19)}\u00a0UTC`

@@ -54,7 +54,7 @@ export default defineConfig(({ mode }) => {
   return {
     root: import.meta.dirname,
     base: '/',
-    build: { emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false }, license: { fileName: 'licenses.md' } },
+    build: { emptyOutDir: true, assetsInlineLimit: 0, modulePreload: false, license: { fileName: 'licenses.md' } },
     environments: Object.fromEntries(
       pages.map(page => [page, { consumer: 'client', build: { outDir: outDir(page), rolldownOptions: { input: 'index.html' } } }]),
     ),

@@ -67,6 +67,7 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       requests: query('requests'),
       requestsById: query('requestsById'),
       failures: query('failures'),
+      failureMessages: query('failureMessages'),
       totals: query('totals'),
       accountPage: query('accountPage'),
       accountOverview: query('accountOverview'),

@@ -1,17 +1,24 @@
 import type { RequestLogStore, StoredRequest } from '../../store/request-log-store.ts'
 import { successOutcome } from '../../store/usage-store.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import { failedOutcome } from './usage-dimensions.ts'
-import type { UsageFilter } from './usage-dimensions.ts'
+import type { Dimension, UsageFilter } from './usage-dimensions.ts'
 
 /** In place of an outcome: calls that took long, whatever they came to. */
 const slowOutcome = 'slow'
 
-export interface RequestPageOptions extends UsageFilter {
+/** The logged requests of an account, of some time. */
+export interface LoggedRange extends UsageFilter {
   readonly account: string
-  /** A part of the request id. */
-  readonly search: string
   /** Milliseconds since 1970: requests from then on. */
   readonly since: number
+  /** Requests before then; undefined: up to now. */
+  readonly until: number | undefined
+}
+
+export interface RequestPageOptions extends LoggedRange {
+  /** A part of the request id. */
+  readonly search: string
   /** `next` of the page before; undefined: from the newest on. */
   readonly after: string | undefined
   readonly limit: number
@@ -24,22 +31,73 @@ export interface RequestPage {
   readonly next: string | undefined
   /** How many requests there are in all, and of each outcome, whatever `outcome` asks for. */
   readonly outcomes: readonly (readonly [outcome: string, requests: number])[]
+  /** What all logged requests of the time have, the most frequent first, whatever else is asked for. */
+  readonly methods: readonly string[]
+  readonly networks: readonly string[]
+  readonly keys: readonly string[]
+}
+
+/** What callers with a key were told about a method that failed. */
+export interface FailureMessage {
+  readonly outcome: string
+  readonly message: string
+  readonly method: string
+  /** Id of the key. */
+  readonly key: string
+  /** Logged ones. */
+  readonly requests: number
+  /** Of the last one, in ms since 1970. */
+  readonly lastSeen: number
 }
 
 /** Of the thousands that the log has of an account at most, those that are asked for. */
 export const readRequests = async (store: Pick<RequestLogStore, 'requests'>, options: RequestPageOptions): Promise<RequestPage> => {
   const { account, outcome, after, limit } = options
-  const matching = (await store.requests(account)).filter(request => isFound(request, options))
+  const logged = (await store.requests(account)).filter(request => isOfTime(request, options))
+  const matching = logged.filter(request => isFound(request, options))
   const found = matching.filter(request => hasOutcome(request, outcome))
   const first = after === undefined ? 0 : found.findIndex(request => isAfter(request, after))
   const requests = first < 0 ? [] : found.slice(first, first + limit)
   const last = requests.at(-1)
   const hasMore = first >= 0 && first + limit < found.length
-  return { requests, next: hasMore && last ? cursorOf(last) : undefined, outcomes: countOutcomes(matching) }
+  return {
+    requests,
+    next: hasMore && last ? cursorOf(last) : undefined,
+    outcomes: countBy(matching, 'outcome'),
+    methods: valuesOf(logged, 'method'),
+    networks: valuesOf(logged, 'network'),
+    keys: valuesOf(logged, 'key'),
+  }
 }
 
-const isFound = (request: StoredRequest, { method, network, key, search, since }: RequestPageOptions): boolean =>
-  request.time >= since &&
+const maxMessagesPerOutcome = 3
+
+export const readFailureMessages = async (
+  store: Pick<RequestLogStore, 'requests'>,
+  options: LoggedRange,
+): Promise<readonly FailureMessage[]> => {
+  const messages = new Map<string, FailureMessage>()
+  // The newest first.
+  for (const request of await store.requests(options.account)) {
+    const { outcome, message, method, key, time } = request
+    if (message === undefined || !isOfTime(request, options) || !isFound(request, { ...options, search: '' })) continue
+    if (!hasOutcome(request, options.outcome)) continue
+    const id = [outcome, method, key, message].join('\n')
+    const known = messages.get(id)
+    messages.set(id, { outcome, message, method, key, requests: (known?.requests ?? 0) + 1, lastSeen: known?.lastSeen ?? time })
+  }
+  const frequent = [...messages.values()].sort((a, b) => b.requests - a.requests || b.lastSeen - a.lastSeen)
+  const ofOutcome = new Map<string, FailureMessage[]>()
+  for (const each of frequent) getOrCreate(ofOutcome, each.outcome, () => []).push(each)
+  return [...ofOutcome.values()].flatMap(each => each.slice(0, maxMessagesPerOutcome))
+}
+
+const isOfTime = ({ time }: StoredRequest, { since, until = Infinity }: LoggedRange): boolean => time >= since && time < until
+
+const isFound = (
+  request: StoredRequest,
+  { method, network, key, search }: Pick<RequestPageOptions, 'method' | 'network' | 'key' | 'search'>,
+): boolean =>
   (method === undefined || request.method === method) &&
   (network === undefined || request.network === network) &&
   (key === undefined || request.key === key) &&
@@ -57,8 +115,15 @@ const isAfter = ({ time, id }: StoredRequest, cursor: string): boolean => {
   return time < cursorTime || (time === cursorTime && id < cursorId)
 }
 
-const countOutcomes = (requests: readonly StoredRequest[]): RequestPage['outcomes'] => {
+const countBy = (requests: readonly StoredRequest[], member: Dimension): readonly (readonly [value: string, requests: number])[] => {
   const counts = new Map<string, number>()
-  for (const { outcome } of requests) counts.set(outcome, (counts.get(outcome) ?? 0) + 1)
+  for (const { [member]: value } of requests) counts.set(value, (counts.get(value) ?? 0) + 1)
   return [...counts].sort(([, a], [, b]) => b - a)
 }
+
+const maxValues = 200
+
+const valuesOf = (requests: readonly StoredRequest[], member: Dimension): readonly string[] =>
+  countBy(requests, member)
+    .slice(0, maxValues)
+    .map(([value]) => value)

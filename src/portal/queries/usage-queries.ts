@@ -11,8 +11,8 @@ import { readLedgerDay, readUsagePage } from './usage-days.ts'
 import type { LedgerDayState, UsagePage, UsagePageOptions } from './usage-days.ts'
 import { PeriodRows } from './period-rows.ts'
 import type { PeriodRange, QueryClock } from './period-rows.ts'
-import { readRequests } from './request-queries.ts'
-import type { RequestPage, RequestPageOptions } from './request-queries.ts'
+import { readFailureMessages, readRequests } from './request-queries.ts'
+import type { FailureMessage, LoggedRange, RequestPage, RequestPageOptions } from './request-queries.ts'
 import { isIncluded } from './usage-dimensions.ts'
 import type { Dimension, UsageFilter } from './usage-dimensions.ts'
 
@@ -71,6 +71,8 @@ export interface UsageQueries extends PageQueries {
   lastUses(days: LastUsesQuery): Promise<readonly (readonly [key: string, hour: number])[]>
   /** The logged requests of an account. */
   requests(options: RequestPageOptions): Promise<RequestPage>
+  /** Of each outcome, the messages that most of its logged requests have. */
+  failureMessages(options: LoggedRange): Promise<readonly FailureMessage[]>
   /** The rows of a day that is over, for a billing system. */
   usagePage(options: UsagePageOptions): Promise<UsagePage>
   ledgerDay(options: { readonly day: number }): Promise<LedgerDayState>
@@ -102,6 +104,7 @@ export const createUsageQueries = (store: QueriedStore, clock: QueryClock): Usag
     },
     lastUses: query => readLastUses(periods, query),
     requests: options => readRequests(store, options),
+    failureMessages: options => readFailureMessages(store, options),
     usagePage: options => readUsagePage(store, options),
     ledgerDay: options => readLedgerDay(store, options),
   }

@@ -7,7 +7,7 @@ import type { PortalServices } from '../portal-services.ts'
 import { keepsParams, requestJson } from '../request-json.ts'
 import type { RequestJson } from '../request-json.ts'
 import { defineRoute } from '../route.ts'
-import { filterQuery } from './usage.ts'
+import { filterQuery, timeQuery, timesOf } from './usage.ts'
 
 /** What an account has logged of its requests. */
 const settings = ['on', 'withoutParams', 'off'] as const
@@ -30,24 +30,31 @@ export interface RequestPageJson {
   /** `after` of the next request; null at the end. */
   readonly next: string | null
   readonly outcomes: readonly { readonly outcome: string; readonly requests: number }[]
+  /** Of all requests of the time, whatever else is asked for. */
+  readonly methods: readonly string[]
+  readonly networks: readonly string[]
+  readonly keys: readonly string[]
 }
+
+const noRequests = { requests: [], next: null, outcomes: [], methods: [], networks: [], keys: [] } as const
 
 const readPage = async (services: PortalServices, account: AccountRow, query: PageQuery): Promise<RequestPageJson> => {
   const { requestLog, queries, clock } = services
   const log = logJson(requestLog, account)
-  if (!log.isOffered || log.setting === 'off') return { log, requests: [], next: null, outcomes: [] }
-  const since = clock.now() - requestLog.retention
-  const { requests, next = null, outcomes } = await queries.requests({ account: account.id, since, ...query })
+  if (!log.isOffered || log.setting === 'off') return { log, ...noRequests }
+  const since = Math.max(query.since ?? 0, clock.now() - requestLog.retention)
+  const { requests, next = null, outcomes, ...values } = await queries.requests({ ...query, account: account.id, since })
   const isWhole = keepsParams(requestLog, account)
   return {
     log,
+    ...values,
     requests: requests.map(request => requestJson(request, isWhole)),
     next,
     outcomes: outcomes.map(([outcome, count]) => ({ outcome, requests: count })),
   }
 }
 
-type PageQuery = Omit<Parameters<PortalServices['queries']['requests']>[0], 'account' | 'since'>
+type PageQuery = Omit<Parameters<PortalServices['queries']['requests']>[0], 'account' | 'since'> & { readonly since: number | undefined }
 
 export const requestRoutes = [
   defineRoute({
@@ -58,6 +65,7 @@ export const requestRoutes = [
     query: {
       type: 'object',
       properties: {
+        ...timeQuery,
         ...filterQuery,
         outcome: { ...filterQuery.outcome, description: 'Only requests with this outcome, or `failed` ones, or `slow` ones.' },
         search: { type: 'string', default: '', description: 'A part of the request id.' },
@@ -68,7 +76,9 @@ export const requestRoutes = [
     response: schemaRef('RequestPage'),
     async handle({ person, query }, services): Promise<RequestPageJson> {
       const { method, network, key, outcome, search, after, limit } = query
-      return readPage(services, await accountOf(services, person.account), { method, network, key, outcome, search, after, limit })
+      const times = timesOf(query, services.clock.now())
+      const asked = { ...times, method, network, key, outcome, search, after, limit }
+      return readPage(services, await accountOf(services, person.account), asked)
     },
   }),
   defineRoute({

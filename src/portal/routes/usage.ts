@@ -5,7 +5,10 @@ import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { listOf, schemaRef } from '../openapi.ts'
 import { adviceOf, describeOutcome } from '../outcome-advice.ts'
+import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
+import type { FailureMessage } from '../queries/request-queries.ts'
+import { keepsParams } from '../request-json.ts'
 import { dimensions } from '../queries/usage-dimensions.ts'
 import type { Dimension } from '../queries/usage-dimensions.ts'
 import type { UsageOverTime } from '../queries/usage-queries.ts'
@@ -31,6 +34,19 @@ export interface UsageAnswer extends UsageOverTime {
 }
 
 const time = { type: 'string', maxLength: 40 } as const
+
+/** How far back, or from when until when; `from` is that of the request log. */
+export const timeQuery = {
+  range: { type: 'string', enum: rangeNames, description: 'How far back, up to now; `from` replaces it.' },
+  from: { ...time, description: 'The beginning, ISO 8601.' },
+  to: { ...time, description: 'The end, ISO 8601; now if absent.' },
+} as const
+
+/** The beginning and the end, in ms since 1970; undefined where nothing is asked for. Throws ApiError. */
+export const timesOf = ({ range, from, to }: Infer<{ readonly type: 'object'; readonly properties: typeof timeQuery }>, now: number) => ({
+  since: from !== undefined ? parseTime('from', from) : range !== undefined ? now - rangesMs[range] : undefined,
+  until: to === undefined ? undefined : parseTime('to', to),
+})
 
 export const filterQuery = {
   method: { type: 'string', description: 'Only calls of this method.' },
@@ -76,12 +92,17 @@ const parseTime = (field: string, text: string): number => {
 
 const filterOf = ({ method, network, key, outcome }: RangeQuery) => ({ method, network, key, outcome })
 
-/** What went wrong, how often, and what to do. */
-const reportErrors = (outcomes: readonly (readonly [outcome: string, calls: number])[]) =>
+/** What went wrong, how often, what callers were told, and what to do. */
+const reportErrors = (outcomes: readonly (readonly [outcome: string, calls: number])[], messages: readonly FailureMessage[]) =>
   outcomes
     .filter(([outcome, calls]) => outcome !== successOutcome && calls > 0)
     .sort(([, a], [, b]) => b - a)
-    .map(([outcome, calls]) => ({ ...describeOutcome(outcome), calls, advice: adviceOf(outcome) }))
+    .map(([outcome, calls]) => ({
+      ...{ ...describeOutcome(outcome), calls, advice: adviceOf(outcome) },
+      messages: messages
+        .filter(each => each.outcome === outcome)
+        .map(({ outcome: _, lastSeen, ...told }) => ({ ...told, lastSeen: isoTime(lastSeen) })),
+    }))
 
 export type ErrorCount = ReturnType<typeof reportErrors>[number]
 
@@ -120,13 +141,18 @@ export const usageRoutes = [
   defineRoute({
     method: 'get',
     path: '/errors',
-    summary: 'Failed calls by outcome, each with what to do about it.',
+    summary: 'Failed calls by outcome, each with what to do about it, and the most frequent messages of its logged requests.',
     role: 'viewer',
     query: { type: 'object', properties: rangeQuery },
     response: listOf(schemaRef('ErrorCount')),
-    async handle({ person: { account }, query }, { queries, clock }) {
-      const { period, from, to } = pointsOf(query, clock.now())
-      return reportErrors(await queries.outcomes({ account, period, from, to, filter: filterOf(query) }))
+    async handle({ person: { account }, query }, services) {
+      const { queries, clock } = services
+      const { period, periodMs, from, to } = pointsOf(query, clock.now())
+      const outcomes = queries.outcomes({ account, period, from, to, filter: filterOf(query) })
+      const isLogged = services.requestLog.enabled && keepsParams(services.requestLog, await accountOf(services, account))
+      const since = isLogged ? from * periodMs : undefined
+      const messages = since === undefined ? [] : queries.failureMessages({ account, since, until: to * periodMs, ...filterOf(query) })
+      return reportErrors(await outcomes, await messages)
     },
   }),
 ]

@@ -1,6 +1,7 @@
 import { texts } from '../texts.ts'
 import { Notice } from './controls.tsx'
 import { useSending } from './form.tsx'
+import { Menu } from './menu.tsx'
 
 type Row = readonly (string | number)[]
 
@@ -15,41 +16,30 @@ interface DownloadsProps {
   readonly name: string
   /** Of the columns of the CSV. */
   readonly titles: Row
-  /** Called when a button is pressed. */
+  /** Called when it is chosen. */
   read(): Download | Promise<Download>
+  /** Another file, as CSV. */
+  readonly more?: DownloadCsv
 }
 
-interface DownloadCsvProps extends Pick<DownloadsProps, 'name' | 'titles'> {
+interface DownloadCsv extends Pick<DownloadsProps, 'name' | 'titles'> {
   readonly label: string
   read(): Promise<readonly Row[]>
 }
 
-/** A button that saves what is read for it. */
-export const DownloadCsv = ({ name, titles, label, read }: DownloadCsvProps) => {
+/** A menu that saves what is shown. */
+export const Downloads = ({ name, titles, read, more }: DownloadsProps) => {
   const { error, sendOnce } = useSending()
-  const download = async (): Promise<void> => save(`${name}.csv`, 'text/csv', toCsv([titles, ...(await read())]))
-  return (
-    <>
-      <button type="button" class="quiet" onClick={() => sendOnce(download)}>
-        {label}
-      </button>
-      <Notice text={error.value?.message} />
-    </>
-  )
-}
-
-/** Buttons that save what is shown. */
-export const Downloads = ({ name, titles, read }: DownloadsProps) => {
-  const { error, sendOnce } = useSending()
-  const download = (saveAs: (download: Download) => void): void => sendOnce(async () => saveAs(await read()))
+  const item = (label: string, download: () => Promise<void>) => ({ label, onSelect: () => sendOnce(download) })
+  const saveCsv = (file: string, columns: Row, rows: readonly Row[]) => save(`${file}.csv`, 'text/csv', toCsv([columns, ...rows]))
+  const items = [
+    item(texts.usage.csv, async () => saveCsv(name, titles, (await read()).rows)),
+    ...(more === undefined ? [] : [item(more.label, async () => saveCsv(more.name, more.titles, await more.read()))]),
+    item(texts.usage.json, async () => save(`${name}.json`, 'application/json', toJson((await read()).json))),
+  ]
   return (
     <div class="buttons">
-      <button type="button" class="quiet" onClick={() => download(({ rows }) => save(`${name}.csv`, 'text/csv', toCsv([titles, ...rows])))}>
-        {texts.usage.download} CSV
-      </button>
-      <button type="button" class="quiet" onClick={() => download(({ json }) => save(`${name}.json`, 'application/json', toJson(json)))}>
-        {texts.usage.download} JSON
-      </button>
+      <Menu label={texts.usage.download} text={texts.usage.download} items={items} />
       <Notice text={error.value?.message} />
     </div>
   )

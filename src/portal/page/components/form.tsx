@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { RequestError } from '../request.ts'
 import { texts } from '../texts.ts'
+import { Banner } from './banner.tsx'
 import { CopyText, Notice } from './controls.tsx'
 
 /** Sends once, also when it is clicked again before the answer; keeps what was wrong. */
@@ -99,7 +100,7 @@ const fieldOf = ({ field }: RequestError): string | undefined => field?.split('.
 /** A text that is shown this once, with what to do with it. */
 export const ShownOnce = ({ help, text, label }: { readonly help: string; readonly text: string; readonly label: string }) => (
   <>
-    <p>{help}</p>
+    <Banner tone="warn" title={help} />
     <CopyText text={text} label={label} />
   </>
 )

@@ -12,10 +12,12 @@ interface MenuProps {
   /** Of the button, for those who do not see it. */
   readonly label: string
   readonly items: readonly MenuItem[]
+  /** What the button shows, where it is not three dots. */
+  readonly text?: string
 }
 
 /** A button that opens a list of actions. The arrows move in it; Esc, Tab and a click elsewhere close it. */
-export const Menu = ({ label, items }: MenuProps) => {
+export const Menu = ({ label, items, text }: MenuProps) => {
   const id = useId()
   const button = useRef<HTMLButtonElement>(null)
   const list = useRef<HTMLDivElement>(null)
@@ -36,8 +38,16 @@ export const Menu = ({ label, items }: MenuProps) => {
   }
   return (
     <>
-      <button ref={button} type="button" class="plain icon-button" popovertarget={id} aria-haspopup="menu" aria-label={label}>
-        <Icon name="more" />
+      <button
+        ref={button}
+        type="button"
+        class={text === undefined ? 'plain icon-button' : 'quiet'}
+        popovertarget={id}
+        aria-haspopup="menu"
+        aria-label={label}
+      >
+        {text}
+        <Icon name={text === undefined ? 'more' : 'chevronDown'} />
       </button>
       <div ref={list} id={id} class="menu" role="menu" tabIndex={-1} popover="auto" aria-label={label} onToggle={open} onKeyDown={move}>
         {items.map(({ label: action, isDangerous = false, onSelect }) => (

@@ -217,6 +217,16 @@ export const Support = () =>
     </a>
   )
 
+/** The same in a sentence; without it, whom to ask. */
+export const ContactSupport = () =>
+  brand.support === undefined ? (
+    texts.askOperator
+  ) : (
+    <a href={brand.support} target="_blank" rel="noopener">
+      {texts.contactSupport}
+    </a>
+  )
+
 const themes = (['system', 'light', 'dark'] as const).map(value => ({
   value,
   label: (

@@ -16,7 +16,13 @@ interface TableProps<Row> {
   keyOf(row: Row): string
   /** The sum of the rows, as the last one. */
   readonly total?: Row
+  /** A click on a row; a button in it does the same, for the keyboard. */
+  onOpen?(row: Row): void
 }
+
+/** Not where it is on a control in the row, or ends the selection of a text. */
+const isOnRow = ({ target }: MouseEvent): boolean =>
+  target instanceof Element && target.closest('button, a') === null && getSelection()?.isCollapsed !== false
 
 const classOf = ({ isNumber, isTime }: Pick<Column<never>, 'isNumber' | 'isTime'>): string | undefined =>
   isNumber ? 'number' : isTime ? 'time' : undefined
@@ -28,7 +34,7 @@ const maxNarrowColumns = 2
 const minNumbersInRow = 3
 
 /** In a narrow window, the rows of many columns are cards; a table of few scrolls by itself where it must. */
-export const Table = <Row,>({ caption, columns, rows, keyOf, total }: TableProps<Row>) => (
+export const Table = <Row,>({ caption, columns, rows, keyOf, total, onOpen }: TableProps<Row>) => (
   <section class="scroll" tabIndex={0} aria-label={caption}>
     <table class={narrowClassOf(columns)}>
       <thead>
@@ -42,7 +48,11 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total }: TableProps
       </thead>
       <tbody>
         {rows.map(row => (
-          <tr key={keyOf(row)}>
+          <tr
+            key={keyOf(row)}
+            class={onOpen === undefined ? undefined : 'opens'}
+            onClick={onOpen && (event => isOnRow(event) && onOpen(row))}
+          >
             {columns.map(column => (
               <td key={column.title} class={classOf(column)} data-label={column.title}>
                 {column.cell(row)}

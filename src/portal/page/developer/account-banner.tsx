@@ -1,8 +1,9 @@
 import type { AccountReport } from '../../routes/account.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
+import { ContactSupport } from '../components/shell.tsx'
 import { formatDuration, formatHour, formatNumber, formatTime } from '../format.ts'
-import { followLink } from '../router.ts'
+import { followLink, path } from '../router.ts'
 import { texts } from '../texts.ts'
 import { account, session } from './developer-session.ts'
 
@@ -33,7 +34,12 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
   const current = account.value
   if (current === undefined) return null
   if (current.state === 'deleted') return <DeletedBanner deleteAt={current.deleteAt} />
-  if (current.state !== 'active') return <Banner tone="danger" title={text[current.state]} />
+  if (current.state !== 'active')
+    return (
+      <Banner tone="danger" title={text[current.state]}>
+        {texts.since} {formatTime(current.suspended)}. <ContactSupport />
+      </Banner>
+    )
   const { limit, resetAt } = current.balance
   const left = leftOf(current.balance)
   if (limit === null || left === undefined) return <Banner tone="danger" title={texts.overview.noLimit} />
@@ -42,9 +48,12 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
     return (
       <Banner tone="danger" title={text.spent}>
         {text.refused} {untilReset}. {left > 0 && `${text.rest} ${formatNumber(left)}.`}{' '}
-        <a href="/usage" onClick={followLink}>
-          {text.why}
-        </a>
+        {path.value !== '/usage' && (
+          <a href="/usage" onClick={followLink}>
+            {text.why}
+          </a>
+        )}{' '}
+        <ContactSupport />
       </Banner>
     )
   }

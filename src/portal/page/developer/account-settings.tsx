@@ -128,6 +128,7 @@ export const DeleteAccount = () => {
   }
   return (
     <>
+      <h3>{text.delete}</h3>
       <p>{text.deleteHelp}</p>
       <p>
         <button type="button" class="danger" onClick={() => (isAsking.value = true)}>

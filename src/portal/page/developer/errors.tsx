@@ -1,10 +1,11 @@
 import type { ErrorCount, UsageAnswer } from '../../routes/usage.ts'
+import { now } from '../clock.ts'
 import { maxGroups } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatNumber } from '../format.ts'
+import { formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { followLink, query } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -32,7 +33,7 @@ export const Errors = () => {
               {usage.data.value !== undefined && (
                 <UsageChart report={usage.data.value} measure="calls" title={text.overTime} nameOf={({ name }) => name} />
               )}
-              <ErrorTable errors={found} />
+              <ErrorTable errors={found} nameOfKey={keys.nameOf} />
             </>
           )
         }
@@ -45,16 +46,27 @@ export const Errors = () => {
 const failedUsage = (): string =>
   rangeAndFilters({ by: 'outcome', series: String(maxGroups), outcome: query.value.get('outcome') ?? 'failed' })
 
-const ErrorTable = ({ errors }: { readonly errors: readonly ErrorCount[] }) => (
+interface OutcomeTableProps {
+  readonly errors: readonly ErrorCount[]
+  nameOfKey(id: string): string
+}
+
+const ErrorTable = ({ errors, nameOfKey }: OutcomeTableProps) => (
   <Table
     caption={texts.pages.errors}
     keyOf={row => row.outcome}
     rows={errors}
     columns={[
-      { title: text.message, cell: row => <span class="row-name">{row.message}</span> },
-      { title: text.code, cell: row => <code>{row.code ?? '–'}</code> },
-      { title: texts.usage.outcome, cell: row => <FilterButton dimension="outcome" value={row.outcome} /> },
+      {
+        title: texts.usage.outcome,
+        cell: row => (
+          <>
+            <FilterButton dimension="outcome" value={row.outcome} /> {row.code !== null && <code>{row.code}</code>}
+          </>
+        ),
+      },
       { title: text.calls, isNumber: true, cell: row => formatNumber(row.calls) },
+      { title: text.message, cell: row => <Messages error={row} nameOfKey={nameOfKey} /> },
       { title: text.advice, cell: row => row.advice },
       {
         title: texts.keys.actions,
@@ -72,3 +84,23 @@ const ErrorTable = ({ errors }: { readonly errors: readonly ErrorCount[] }) => (
     ]}
   />
 )
+
+interface MessagesProps {
+  readonly error: ErrorCount
+  nameOfKey(id: string): string
+}
+
+/** The most frequent ones that are logged, or else what the outcome means. */
+const Messages = ({ error: { message, messages }, nameOfKey }: MessagesProps) =>
+  messages.length === 0 ? (
+    <span class="row-name">{message}</span>
+  ) : (
+    messages.map(told => (
+      <div key={`${told.message} ${told.method} ${told.key}`} class="message">
+        <span class="row-name">{told.message}</span>
+        <p class="help">
+          <code>{told.method}</code> · {nameOfKey(told.key)} · {text.lastSeen} {formatMoment(told.lastSeen, now.value)}
+        </p>
+      </div>
+    ))
+  )

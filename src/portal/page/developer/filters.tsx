@@ -15,15 +15,13 @@ const rangeMembers = ['range', 'from', 'to'] as const
 
 const customRange = 'custom'
 
-const rangeOptions = (['1h', '6h', '24h', '7d', '30d', '90d', customRange] as const).map(value => ({ value, label: text.ranges[value] }))
+const usageRanges = ['1h', '6h', '24h', '7d', '30d', '90d', customRange] as const
 
-const defaultRange = '24h'
+/** Of the log of requests, which is kept for a day unless the gateway says otherwise. */
+const logRanges = ['all', '1h', '6h', customRange] as const
 
 /** The range and the filters of the address, as the API takes them. */
 export const rangeAndFilters = (more: Readonly<Record<string, string>> = {}): string => toApiQuery([...rangeMembers, ...dimensions], more)
-
-/** The filters alone. */
-export const filtersAlone = (more: Readonly<Record<string, string>>): string => toApiQuery(dimensions, more)
 
 const toApiQuery = (names: readonly string[], more: Readonly<Record<string, string>>): string => {
   const members = new URLSearchParams(more)
@@ -36,7 +34,7 @@ const toApiQuery = (names: readonly string[], more: Readonly<Record<string, stri
 
 export const chooseFilter = (dimension: Dimension, value: string): void => changeQuery({ [dimension]: value, after: '' })
 
-export const chooseTime = (from: string, to: string): void => changeQuery({ range: '', from, to })
+export const chooseTime = (from: string, to: string): void => changeQuery({ range: '', from, to, after: '' })
 
 /** Another page with the filters of this one. */
 export const linkWithFilters = (path: string, filters: Partial<Record<Dimension, string>> = {}): string => {
@@ -69,11 +67,13 @@ const startCustomRange = (): void => {
 }
 
 /** How far back, or from when until when. */
-export const RangePicker = () => {
+export const RangePicker = ({ isOfLog = false }: { readonly isOfLog?: boolean }) => {
   const [from, to] = [query.value.get('from'), query.value.get('to')]
   const isCustom = from !== null
-  const choose = (value: (typeof rangeOptions)[number]['value']): void =>
-    value === customRange ? startCustomRange() : changeQuery({ range: value === defaultRange ? '' : value, from: '', to: '' })
+  const [ranges, initial] = isOfLog ? [logRanges, 'all'] : [usageRanges, '24h']
+  const options = ranges.map(value => ({ value, label: text.ranges[value] }))
+  const choose = (value: (typeof options)[number]['value']): void =>
+    value === customRange ? startCustomRange() : changeQuery({ range: value === initial ? '' : value, from: '', to: '', after: '' })
   const timeField = (label: string, name: 'from' | 'to', value: string | null) => (
     <div class="field">
       <label for={`range-${name}`}>{label}</label>
@@ -81,7 +81,7 @@ export const RangePicker = () => {
         id={`range-${name}`}
         type="datetime-local"
         value={toInputTime(value)}
-        onChange={({ currentTarget }) => currentTarget.value !== '' && changeQuery({ [name]: `${currentTarget.value}:00.000Z` })}
+        onChange={({ currentTarget }) => currentTarget.value !== '' && changeQuery({ [name]: `${currentTarget.value}:00.000Z`, after: '' })}
       />
     </div>
   )
@@ -89,14 +89,34 @@ export const RangePicker = () => {
     <>
       <Select
         label={text.range}
-        options={rangeOptions}
+        options={options}
         // Of the address, which may have anything: the API says what is wrong with it.
-        value={isCustom ? customRange : ((query.value.get('range') ?? defaultRange) as '24h')}
+        value={isCustom ? customRange : ((query.value.get('range') ?? initial) as '24h')}
         onChange={choose}
       />
       {isCustom && timeField(text.from, 'from', from)}
       {isCustom && timeField(text.to, 'to', to)}
     </>
+  )
+}
+
+interface FilterSelectProps {
+  readonly dimension: Dimension
+  readonly values: readonly string[]
+  nameOf?(value: string): string
+}
+
+/** One of the values, or all. What the address has is among them. */
+export const FilterSelect = ({ dimension, values, nameOf = value => value }: FilterSelectProps) => {
+  const chosen = query.value.get(dimension) ?? ''
+  const options = [...new Set([...values, chosen])].filter(value => value !== '').map(value => ({ value, label: nameOf(value) }))
+  return (
+    <Select
+      label={text[dimension]}
+      options={[{ value: '', label: texts.all }, ...options]}
+      value={chosen}
+      onChange={value => chooseFilter(dimension, value)}
+    />
   )
 }
 

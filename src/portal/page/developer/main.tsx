@@ -10,21 +10,17 @@ import { renderAfter } from '../render-after.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy } from '../session-end.ts'
 import { texts } from '../texts.ts'
-import { Access } from './access.tsx'
 import { AccountBanner } from './account-banner.tsx'
-import { Alerts } from './alerts.tsx'
 import { ConfirmEmail } from './confirm-email.tsx'
 import { loadSession, loadSessionAndAccount, refusedSignIn, session } from './developer-session.ts'
-import { Errors } from './errors.tsx'
 import { Keys, KeysActions } from './keys.tsx'
+import { loadPage } from './load-page.tsx'
 import { Networks } from './networks.tsx'
 import { Overview } from './overview.tsx'
 import { Plan } from './plan.tsx'
 import { Profile } from './profile.tsx'
-import { Requests } from './requests.tsx'
 import { SignIn, SignInAgain } from './sign-in.tsx'
 import { Status, statusPath } from './status.tsx'
-import { TryIt } from './try-it.tsx'
 import { Usage } from './usage.tsx'
 
 interface DeveloperPage extends Pick<PageEntry, 'path' | 'title'>, Partial<Pick<PageEntry, 'icon' | 'group'>> {
@@ -35,17 +31,49 @@ interface DeveloperPage extends Pick<PageEntry, 'path' | 'title'>, Partial<Pick<
 
 const { observe, build, account } = texts.groups
 
+const later = () => import('./later-pages.ts')
+
 const pages = [
   { path: '/', title: texts.pages.overview, Page: Overview, icon: 'overview' },
   { path: '/usage', title: texts.pages.usage, Page: Usage, icon: 'usage', group: observe },
-  { path: '/errors', title: texts.pages.errors, Page: Errors, icon: 'errors', group: observe },
-  { path: '/requests', title: texts.pages.requests, Page: Requests, icon: 'requests', group: observe },
+  {
+    path: '/errors',
+    title: texts.pages.errors,
+    Page: loadPage(async () => (await later()).Errors),
+    icon: 'errors',
+    group: observe,
+  },
+  {
+    path: '/requests',
+    title: texts.pages.requests,
+    Page: loadPage(async () => (await later()).Requests),
+    icon: 'requests',
+    group: observe,
+  },
   { path: '/keys', title: texts.pages.keys, Page: Keys, Actions: KeysActions, icon: 'keys', group: build },
-  { path: '/try-it', title: texts.pages.tryIt, Page: TryIt, icon: 'tryIt', group: build },
+  {
+    path: '/try-it',
+    title: texts.pages.tryIt,
+    Page: loadPage(async () => (await import('./try-it.tsx')).TryIt),
+    icon: 'tryIt',
+    group: build,
+  },
   { path: '/networks', title: texts.pages.networks, Page: Networks, icon: 'networks', group: build },
   { path: '/plan', title: texts.pages.plan, Page: Plan, icon: 'plan', group: account },
-  { path: '/alerts', title: texts.pages.alerts, Page: Alerts, icon: 'alerts', group: account },
-  { path: '/access', title: texts.pages.access, Page: Access, icon: 'people', group: account },
+  {
+    path: '/alerts',
+    title: texts.pages.alerts,
+    Page: loadPage(async () => (await later()).Alerts),
+    icon: 'alerts',
+    group: account,
+  },
+  {
+    path: '/access',
+    title: texts.pages.access,
+    Page: loadPage(async () => (await later()).Access),
+    icon: 'people',
+    group: account,
+  },
   { path: '/profile', title: texts.pages.profile, Page: Profile, icon: 'person', group: account },
 ] as const satisfies readonly DeveloperPage[]
 

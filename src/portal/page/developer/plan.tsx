@@ -4,6 +4,7 @@ import type { NetworkJson } from '../../routes/networks.ts'
 import { Notice, SearchField, Select, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Figure } from '../components/figure.tsx'
+import { ContactSupport } from '../components/shell.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
@@ -12,17 +13,22 @@ import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { account } from './developer-session.ts'
 import { summaryOf } from './method-summaries.ts'
+import { usePreferredNetwork } from './preferred-network.ts'
 
 const text = texts.plan
 
 export const Plan = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
   const chosen = useSignal<string | undefined>(undefined)
+  const preferred = usePreferredNetwork()
   const names = networks.data.value?.map(({ name }) => name) ?? []
-  const network = names.find(name => name === chosen.value) ?? names[0]
+  const network = names.find(name => name === chosen.value) ?? preferred(networks.data.value)?.name
   return (
     <>
       <OwnPlan />
+      <p>
+        {text.needMore} <ContactSupport />
+      </p>
       <h2>{text.prices}</h2>
       <Notice text={networks.error.value} />
       {network === undefined ? (

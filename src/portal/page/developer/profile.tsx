@@ -169,6 +169,7 @@ const Leave = ({ id }: { readonly id: string }) => {
   }
   return (
     <>
+      <h3>{text.leave}</h3>
       <p>{text.leaveHelp}</p>
       <p>
         <button type="button" class="quiet" onClick={() => (isAsking.value = true)}>

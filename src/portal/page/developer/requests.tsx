@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { RequestJson } from '../../request-json.ts'
 import type { RequestLogJson, RequestPageJson } from '../../routes/requests.ts'
+import { now } from '../clock.ts'
 import { CopyCode, SearchField, WhenLoaded } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
@@ -10,13 +11,13 @@ import { Outcome, RequestFacts } from '../components/request-facts.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatLatency, formatNumber, formatSeconds } from '../format.ts'
+import { formatClock, formatLatency, formatNumber, formatSeconds } from '../format.ts'
 import { request, useRequest } from '../request.ts'
-import { changeQuery, followLink, query, queryMember } from '../router.ts'
+import { changeQuery, followLink, navigate, query, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
-import { FilterButton, FilterChips, chooseFilter, filtersAlone, useKeyNames } from './filters.tsx'
-import { prettyJson } from './try-call.ts'
+import { FilterButton, FilterSelect, RangePicker, chooseFilter, rangeAndFilters, useKeyNames } from './filters.tsx'
+import { indentJson } from './json-text.ts'
 import { TryCallLink } from './try-call-link.tsx'
 
 const text = texts.requests
@@ -31,18 +32,25 @@ export const Requests = () => {
   const search = queryMember('search')
   const after = queryMember('after')
   const members = { ...(search.value !== '' && { search: search.value }), ...(after.value !== '' && { after: after.value }) }
-  const page = useRequest<RequestPageJson>(`/requests?${filtersAlone(members)}`, refreshIntervalMs)
+  const page = useRequest<RequestPageJson>(`/requests?${rangeAndFilters(members)}`, refreshIntervalMs)
   const keys = useKeyNames()
   const isChanging = useSignal(false)
   const shownId = query.value.get('show')
   const shown = page.data.value?.requests.find(({ id }) => id === shownId)
+  const outcome = query.value.get('outcome') ?? ''
+  const { methods = [], networks = [], keys: keyIds = [], log } = page.data.value ?? {}
   return (
     <>
+      {log !== undefined && (
+        <p class="lead">
+          {text.howLogged} {text.keptFor} {formatNumber(log.retentionHours)} {text.hours}.
+        </p>
+      )}
       <div class="controls">
         <Segments
           label={texts.usage.outcome}
-          options={kinds}
-          value={(query.value.get('outcome') ?? '') as ''} // another outcome chooses none of them
+          options={kinds.some(({ value }) => value === outcome) ? kinds : [...kinds, { value: outcome, label: outcome }]}
+          value={outcome}
           onChange={value => chooseFilter('outcome', value)}
         />
         <SearchField
@@ -57,7 +65,12 @@ export const Requests = () => {
           </button>
         </div>
       </div>
-      <FilterChips nameOfKey={keys.nameOf} />
+      <div class="controls pairs">
+        <FilterSelect dimension="method" values={methods} />
+        <FilterSelect dimension="network" values={networks} />
+        <FilterSelect dimension="key" values={keyIds} nameOf={keys.nameOf} />
+        <RangePicker isOfLog />
+      </div>
       <WhenLoaded from={page} skeleton={<Skeleton lines={10} />}>
         {found => (
           <>
@@ -79,6 +92,8 @@ interface RequestListProps {
   nameOfKey(id: string): string
 }
 
+const open = ({ id }: RequestJson): void => changeQuery({ show: id })
+
 const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListProps) => {
   if (!log.isOffered) return <EmptyState icon="requests" title={text.offByOperator} />
   if (log.setting === 'off')
@@ -89,9 +104,19 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
     )
   if (requests.length === 0)
     return (
-      <EmptyState icon="requests" title={isFiltered() ? text.noneFound : text.none} actions={!isFiltered() && <TryCallLink />}>
-        {text.howLogged}
-      </EmptyState>
+      <EmptyState
+        icon="requests"
+        title={isFiltered() ? text.noneFound : text.none}
+        actions={
+          isFiltered() ? (
+            <button type="button" class="quiet" onClick={() => navigate('/requests')}>
+              {texts.usage.clearFilters}
+            </button>
+          ) : (
+            <TryCallLink />
+          )
+        }
+      />
     )
   return (
     <>
@@ -99,27 +124,39 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
         caption={texts.pages.requests}
         keyOf={row => row.id}
         rows={requests}
+        onOpen={open}
         columns={[
-          { title: texts.usage.time, isTime: true, cell: row => <time dateTime={row.time}>{formatSeconds(row.time)}</time> },
-          { title: texts.usage.outcome, cell: row => <Outcome shown={row} /> },
+          {
+            title: texts.usage.time,
+            cell: row => (
+              <button
+                type="button"
+                class="link one-line"
+                aria-label={`${text.details}: ${row.method}, ${formatSeconds(row.time)}`}
+                onClick={() => open(row)}
+              >
+                <time dateTime={row.time}>{formatClock(row.time, now.value)}</time>
+              </button>
+            ),
+          },
+          {
+            title: texts.usage.outcome,
+            cell: row => (
+              <>
+                <Outcome shown={row} />
+                {row.message !== null && (
+                  <p class="help told" title={row.message}>
+                    {row.message}
+                  </p>
+                )}
+              </>
+            ),
+          },
           { title: texts.usage.method, cell: row => <FilterButton dimension="method" value={row.method} /> },
           { title: texts.usage.network, cell: row => <FilterButton dimension="network" value={row.network} /> },
           { title: texts.usage.key, cell: row => <FilterButton dimension="key" value={row.key} name={nameOfKey(row.key)} /> },
           { title: text.duration, isNumber: true, cell: row => formatLatency(row.durationMs) },
           { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
-          {
-            title: text.details,
-            cell: row => (
-              <button
-                type="button"
-                class="quiet"
-                aria-label={`${row.advice === null ? text.details : text.why} ${row.method}, ${formatSeconds(row.time)}`}
-                onClick={() => changeQuery({ show: row.id })}
-              >
-                {row.advice === null ? text.details : text.why}
-              </button>
-            ),
-          },
         ]}
       />
       <div class="pager">
@@ -134,7 +171,6 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
           </button>
         )}
       </div>
-      <p class="help">{text.howLogged}</p>
     </>
   )
 }
@@ -153,10 +189,11 @@ const RequestDetails = ({ shown, nameOfKey, onClose }: RequestDetailsProps) => {
       <p>
         <Outcome shown={shown} />
       </p>
-      {message !== null && <p data-testid="message">{message}</p>}
       {advice !== null && (
         <section aria-label={text.why}>
           <h3>{text.why}</h3>
+          {message !== null && <p data-testid="message">{message}</p>}
+          <h3>{texts.errors.advice}</h3>
           <p data-testid="why">{advice}</p>
         </section>
       )}
@@ -164,7 +201,7 @@ const RequestDetails = ({ shown, nameOfKey, onClose }: RequestDetailsProps) => {
       {params === null ? (
         <p class="help">{text.noParams}</p>
       ) : (
-        <CopyCode text={isCut ? `${params}…` : prettyJson(params)} label={text.params} />
+        <CopyCode text={isCut ? `${params}…` : indentJson(params)} label={text.params} />
       )}
       {isCut && <p class="help">{text.cut}</p>}
       <RequestFacts shown={shown} of={[[texts.usage.key, nameOfKey(shown.key)]]} />

@@ -35,5 +35,5 @@ export const sendCall = async ({ http }: NetworkJson, key: string, method: strin
 
 const maxShownChars = 100_000
 
-export const prettyJson = (text: string): string =>
+const prettyJson = (text: string): string =>
   text.length > maxShownChars ? `${text.slice(0, maxShownChars)}…` : isJson(text) ? indentJson(text) : text

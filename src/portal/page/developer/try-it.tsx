@@ -14,6 +14,7 @@ import { Answer, isSuccess } from './call-answer.tsx'
 import { CodeTabs } from './code-tabs.tsx'
 import { summaryOf } from './method-summaries.ts'
 import { ParamFields } from './param-fields.tsx'
+import { usePreferredNetwork } from './preferred-network.ts'
 import { Subscription } from './subscription.tsx'
 import type { Subscribing } from './subscription.tsx'
 import { keyPlaceholder, tabKey } from './tab-key.ts'
@@ -32,8 +33,9 @@ const hiddenMethods = ['eth_unsubscribe']
 
 export const TryIt = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
+  const preferred = usePreferredNetwork()
   const found = networks.data.value
-  const network = found?.find(({ name }) => name === query.value.get('network')) ?? found?.[0]
+  const network = found?.find(({ name }) => name === query.value.get('network')) ?? preferred(found)
   if (found === undefined || network === undefined)
     return networks.error.value === undefined ? <Skeleton height={24} /> : <Notice text={networks.error.value} />
   return <MethodChoice key={network.name} networks={found} network={network} />

@@ -4,7 +4,7 @@ import type { UsageAnswer } from '../../routes/usage.ts'
 import { Chart, failedSeries, failureColor, groupColor, maxGroups } from '../components/chart.tsx'
 import type { ChartSeries } from '../components/chart.tsx'
 import { Select, WhenLoaded } from '../components/controls.tsx'
-import { Downloads, DownloadCsv } from '../components/downloads.tsx'
+import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
@@ -50,25 +50,23 @@ export const Usage = () => {
         <Select label={text.by} options={dimensionOptions} value={by.value as Dimension} onChange={by.set} />
         <Segments label={text.measure} options={measureOptions} value={measure} onChange={of.set} />
         {found !== undefined && found.groups.length > 0 && (
-          <div class="buttons">
-            <DownloadCsv
-              name={`usage-over-time-by-${found.by}`}
-              label={text.downloadSeries}
-              titles={['time', ...groupTitles(found.by), 'calls', 'failed', 'credits']}
-              read={async () => seriesRows(await get<UsageAnswer>(`/usage?${rangeAndFilters({ by: found.by })}`), groupCells)}
-            />
-            <Downloads
-              name={`usage-by-${found.by}`}
-              titles={[...groupTitles(found.by), 'calls', 'credits', 'forwarded', 'failed', 'p50Ms', 'p95Ms']}
-              read={() => ({
-                json: found,
-                rows: found.groups.map(row => [
-                  ...groupCells(row),
-                  ...[row.calls, row.credits, row.forwarded, row.failed, row.p50Ms ?? '', row.p95Ms ?? ''],
-                ]),
-              })}
-            />
-          </div>
+          <Downloads
+            name={`usage-by-${found.by}`}
+            titles={[...groupTitles(found.by), 'calls', 'credits', 'forwarded', 'failed', 'p50Ms', 'p95Ms']}
+            read={() => ({
+              json: found,
+              rows: found.groups.map(row => [
+                ...groupCells(row),
+                ...[row.calls, row.credits, row.forwarded, row.failed, row.p50Ms ?? '', row.p95Ms ?? ''],
+              ]),
+            })}
+            more={{
+              name: `usage-over-time-by-${found.by}`,
+              label: text.downloadSeries,
+              titles: ['time', ...groupTitles(found.by), 'calls', 'failed', 'credits'],
+              read: async () => seriesRows(await get<UsageAnswer>(`/usage?${rangeAndFilters({ by: found.by })}`), groupCells),
+            }}
+          />
         )}
       </div>
       <FilterChips nameOfKey={keys.nameOf} />
@@ -232,7 +230,10 @@ const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) 
       { title: text.p95, isNumber: true, cell: row => formatLatency(row.p95Ms) },
       { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
       { title: text.share, isNumber: true, cell: row => `${Math.round((1_000 * row.credits) / Math.max(1, total.credits)) / 10} %` },
-      { title: text.forwarded, isNumber: true, cell: row => formatNumber(row.forwarded) },
+      // Of plans that have it, or had.
+      ...(account.value?.plan.forwarding || total.forwarded > 0
+        ? [{ title: text.forwarded, isNumber: true, cell: (row: UsageSeries) => formatNumber(row.forwarded) }]
+        : []),
     ]}
   />
 )

@@ -6,6 +6,7 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { CodeTabs } from './code-tabs.tsx'
+import { usePreferredNetwork } from './preferred-network.ts'
 import { keyPlaceholder } from './tab-key.ts'
 import { AddToWallet } from './wallet.tsx'
 
@@ -24,11 +25,13 @@ interface UseKeyProps {
 /** The URL of a network with the key in it, the first call in several languages, and the network for a wallet. */
 export const UseKey = ({ secret, limits = { networks: [], methods: [], origins: [] } }: UseKeyProps) => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
+  const preferred = usePreferredNetwork()
   const chosen = useSignal<string | undefined>(undefined)
   const allowed = networks.data.value?.filter(({ name }) => limits.networks.length === 0 || limits.networks.includes(name))
-  const network = allowed?.find(({ name }) => name === chosen.value) ?? allowed?.[0]
-  if (allowed === undefined) return networks.error.value === undefined ? <Skeleton height={11} /> : <Notice text={networks.error.value} />
-  if (network === undefined) return null
+  const network = allowed?.find(({ name }) => name === chosen.value) ?? preferred(allowed)
+  if (allowed?.length === 0) return null
+  if (allowed === undefined || network === undefined)
+    return networks.error.value === undefined ? <Skeleton height={11} /> : <Notice text={networks.error.value} />
   const key = secret ?? keyPlaceholder
   const url = `${network.http}/v3/${key}`
   const urls = {
