@@ -300,7 +300,13 @@ t.test("the operator's API", async t => {
         account: { id: /^acc_/, name: 'carol' },
         key: { id: keyId, hint: key.slice(-4) },
         ...{ requestId: loggedRequestId, network: 'devnet', method: 'eth_getBalance', outcome: 'params', code: -32602, credits: 0 },
-        ...{ message: /nowhere/, advice: /^The message of the error names/, durationMs: Number, attempts: null, upstream: null },
+        ...{
+          message: /nowhere/,
+          advice: /^Correct the parameter that the message names/,
+          durationMs: Number,
+          attempts: null,
+          upstream: null,
+        },
       },
     )
     t.match(
