@@ -162,7 +162,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       await page.route('**/api/v1/usage?range=30d&by=network*', route => route.fulfill({ json: { groups: [{ name: 'three' }] } }))
       await openPage(page, 'Keys')
       await openPage(page, 'Plan')
-      await page.waitForFunction(`document.querySelector('select')?.value === 'three'`)
+      await waitUntil(async () => Boolean(await page.evaluate(`document.querySelector('select')?.value === 'three'`)))
     },
   )
 
@@ -381,12 +381,13 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   })
 
   t.test('a hidden tab holds no connection, and has the figures again when it is shown', async t => {
-    const page = await openSignedIn(t)
+    const page = await openNewPage(t)
     const isStream = (request: { url(): string }) => request.url().endsWith('/events')
-    // The figures may be there before the stream.
-    const streams = page.waitForRequest(isStream)
-    await page.reload()
-    await streams
+    // Only the page that is loaded next may open a stream, which may be after the figures.
+    await page.goto('about:blank')
+    const begun = page.waitForRequest(isStream)
+    await page.goto(await newLink('alice'))
+    await begun
     const closed = page.waitForEvent('requestfailed', isStream)
     await setVisibility(page, 'hidden')
     await closed
