@@ -317,6 +317,7 @@ t.test("the operator's API", async t => {
     t.same(await find(loggedRequestId.slice(0, -1)), [])
     const { stdout } = await deployment.run('requests', 'show', loggedRequestId)
     t.match(stdout, /^account +carol$/m)
+    t.match(stdout, new RegExp(`^key +${keyId} .*…${key.slice(-4)}$`, 'm'))
     t.match(stdout, /^code +-32602$/m)
     t.match(await deployment.run('requests', 'show', 'none'), { code: 1, stderr: /no logged request has this id: .* kept for 24 h/ })
   })

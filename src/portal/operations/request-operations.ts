@@ -1,7 +1,7 @@
 import type { FoundRequest } from '../../store/request-log-store.ts'
 import type { AccountRow, KeyRow } from '../../store/store.ts'
 import { hourMs } from '../../util/dates.ts'
-import { flag, listOf, number, object, schemaRef, text, textOrNull } from '../openapi.ts'
+import { accountRefSchema, flag, listOf, number, object, schemaRef, text, textOrNull } from '../openapi.ts'
 import { keepsParams, requestJson, requestProperties } from '../request-json.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
@@ -15,7 +15,7 @@ export const requestSchemas = {
     retentionHours: number,
     requests: listOf(
       object({
-        account: object({ id: text, name: text }),
+        account: accountRefSchema,
         key: object({
           id: text,
           name: { ...textOrNull, description: 'Null where the key has none, or no longer exists.' },
@@ -90,7 +90,7 @@ export const requestOperations = [
           ...(i === 0 ? [] : ['']),
           {
             fields: {
-              ...{ account: account.name, key: [key.id, key.name, `…${key.hint}`].filter(Boolean).join(' ') },
+              ...{ account: account.name, key: [key.id, key.name, key.hint && `…${key.hint}`].filter(Boolean).join(' ') },
               ...rest,
               isSlow: rest.isSlow ? 'yes' : 'no',
               ...{ code: code ?? '-', message: message ?? '-', advice: advice ?? '-' },
