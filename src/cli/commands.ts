@@ -1,11 +1,15 @@
 import type { Operation } from '../portal/operations/operation.ts'
+import { holdYoungGeneration } from '../runtime/gc-hints.ts'
 import { loadBuiltInPlugins } from './built-in-plugins.ts'
 import type { Command, CommandName } from './command.ts'
 
 /** All commands. Each is loaded when it is called: the gateway takes half a second to load, and most commands need little of it. */
 export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>>> = {
   dev: async () => (await import('./dev.ts')).createDevCommand(await loadBuiltInPlugins()),
-  start: async () => (await import('./start.ts')).createStartCommand(await loadBuiltInPlugins()),
+  start: async () => {
+    holdYoungGeneration() // also while modules are loaded
+    return (await import('./start.ts')).createStartCommand(await loadBuiltInPlugins())
+  },
   check: async () =>
     (await import('./check.ts')).createCheckCommand(await loadBuiltInPlugins(), (await import('../core/dry-run.ts')).dryRunNetworks),
   show: async () => (await import('./show.ts')).createShowCommand(await loadBuiltInPlugins()),

@@ -11,7 +11,7 @@ import type { Gateway } from '../core/gateway.ts'
 import type { ReadConfig, ValidConfig } from '../core/reloader.ts'
 import { systemClock } from '../services/clock.ts'
 import { saveCompiledCode } from '../runtime/compile-cache.ts'
-import { collectGarbageOfStart } from '../runtime/gc-hints.ts'
+import { collectGarbageOfStart, holdYoungGeneration } from '../runtime/gc-hints.ts'
 import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
 import { commandSummaries, exitCodes } from './command.ts'
@@ -42,6 +42,7 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
     const dir = readConfigDir(args)
     const config = await loadValidConfig(dir, plugins, terminal)
     if (config === undefined) return exitCodes.config
+    holdYoungGeneration() // again: V8 sets the factor to 2 for each thread, and plugins that are not built in are first loaded in one
     const log = openLog(config.gateway.log)
     const addPlugins = surviveBackgroundBugs(log)
     addPlugins(config)

@@ -16,6 +16,38 @@ import { waitUntil } from '../support/wait-until.ts'
 const loggingPlugin = `export default { name: 'logging', summary: 'Logs.', options: { type: 'object' },
   create: (_options, { log }) => (call, next) => { log.info({ text: 'x'.repeat(3500) }, 'a call'); return next(call) } }`
 
+/** At SIGWINCH it logs what V8's young generation takes, and again after 16 MB of objects that survive. */
+const youngGenerationScript = `import { getHeapSpaceStatistics } from 'node:v8'
+  const log = when => {
+    const { physical_space_size: bytes } = getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space')
+    console.log(JSON.stringify({ event: when, bytes }))
+  }
+  process.on('SIGWINCH', () => {
+    log('at-rest')
+    const kept = Array.from({ length: 250_000 }, (_, i) => ({ i, list: [i] }))
+    log('with-' + kept.length)
+  })`
+
+t.test('the young generation of V8 has its first size when a gateway listens, and grows from then on', async t => {
+  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' } })
+  const deployment = createDeployment({
+    networks: { testnet: networkFile('testnet', [node.url]) },
+    nodeOptions: ['--import', `data:text/javascript,${encodeURIComponent(youngGenerationScript)}`],
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  const gateway = await deployment.start()
+  process.kill(gateway.pid, 'SIGWINCH')
+  const [atRest, grown] = [await gateway.waitForEvent('at-rest'), await gateway.waitForEvent('with-250000')].map(({ bytes }) =>
+    Number(bytes),
+  )
+  t.ok(atRest !== undefined && atRest <= 3 << 20, `${atRest} bytes at rest`)
+  t.ok(grown !== undefined && grown >= 8 << 20, `${grown} bytes after 250,000 objects`)
+  await gateway.stop()
+})
+
 t.test('a node gets no call before it has returned the chain ID of its network, with any number of workers', async t => {
   const responses = { eth_getBalance: { result: '0x1' }, eth_chainId: { result: '0x7a69' } }
   const [other, own, starting] = [await startFakeNode(responses), await startFakeNode(responses), await startFakeNode(responses)]
