@@ -2,7 +2,7 @@
 // measured by `npm run bench -- --only scale`, with `appendonly yes`. docs/scale.md has both side by side.
 
 import { changeGroupCount } from '../store/store.ts'
-import { fiveMinuteRetentionHours, hourRetentionDays } from '../store/usage-store.ts'
+import { fiveMinuteRetentionHours, fiveMinutesPerHour, hourRetentionDays } from '../store/usage-store.ts'
 
 /** An installation that is planned. */
 export interface PlannedLoad {
@@ -69,7 +69,6 @@ const bytesOf = {
 
 /** Days of an account that the ledger keeps. */
 const ledgerDays = 3
-const fiveMinutesPerHour = 12
 
 /** With more accounts than these, a process keeps a lease that is not used for 60 s, and reports each account more seldom. */
 const maxAccountsOfFew = 200

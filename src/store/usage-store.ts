@@ -33,6 +33,8 @@ export interface UsageSums {
 export interface UsageCount extends UsageGroup, UsageSums {
   /** Hours since 1970, UTC. */
   readonly hour: number
+  /** The five minutes of that hour, since 1970; absent where they are not known any more. */
+  readonly fiveMinutes?: number | undefined
   /** Calls of a whole day, of which the hours are not known any more: `hour` is its last one. */
   readonly isWholeDay?: true
 }
@@ -41,6 +43,8 @@ export interface UsageCount extends UsageGroup, UsageSums {
 export const usagePeriodsMs = { fiveMinutes: 300_000, hour: hourMs, day: dayMs } as const
 
 export type UsagePeriod = keyof typeof usagePeriodsMs
+
+export const fiveMinutesPerHour = hourMs / usagePeriodsMs.fiveMinutes
 
 /** Calls of one group in one period. Rows of the same group may share the group. */
 export interface UsageRow extends UsageSums {

@@ -9,7 +9,14 @@ import type { LostWrites } from './lost-writes.ts'
 import { ledgerRetentionDays } from './store.ts'
 import type { StoreDetails } from './store.ts'
 import type { StoreDays } from './store-days.ts'
-import { creditsByDay, fiveMinuteRetentionHours, hourRetentionDays, totalsByHour, usageGroupKey, usagePeriodsMs } from './usage-store.ts'
+import {
+  creditsByDay,
+  fiveMinuteRetentionHours,
+  fiveMinutesPerHour,
+  hourRetentionDays,
+  totalsByHour,
+  usageGroupKey,
+} from './usage-store.ts'
 import type {
   AccountUse,
   UsageAcknowledgment,
@@ -244,16 +251,18 @@ const commitOf = (report: UsageReport, now: number): Commit => {
   }
 }
 
+/** The first that are kept. */
+const firstFiveMinutes = (hour: number): number => (hour - fiveMinuteRetentionHours) * fiveMinutesPerHour
+
 const newSet = () => new Set<string>()
 const newCounts = (): UsageCount[] => []
 const newAccounts = (): string[] => []
 
-/** Five minutes are those of the report; a count that comes later than its hour has none. */
-const periodsOf = ({ hour, isWholeDay }: UsageCount, now: number): readonly string[] => {
+const periodsOf = ({ hour, fiveMinutes = 0, isWholeDay }: UsageCount, now: number): readonly string[] => {
   const names = [periodName('day', Math.floor(hour / hoursPerDay))]
   if (isWholeDay === true) return names
   names.push(periodName('hour', hour))
-  if (hour === Math.floor(now / hourMs)) names.push(periodName('fiveMinutes', Math.floor(now / usagePeriodsMs.fiveMinutes)))
+  if (fiveMinutes >= firstFiveMinutes(Math.floor(now / hourMs))) names.push(periodName('fiveMinutes', fiveMinutes))
   return names
 }
 
@@ -387,7 +396,7 @@ const maxAccountsPerCommit = 50
 /** Hours before this one, days that end before it, and hours and five minutes that are no longer needed. */
 const dropOldCounts = async (engine: Engine, tag: string, before: number, hour: number): Promise<void> => {
   const firstKept: Readonly<Record<UsagePeriod, number>> = {
-    fiveMinutes: ((hour - fiveMinuteRetentionHours) * hourMs) / usagePeriodsMs.fiveMinutes,
+    fiveMinutes: firstFiveMinutes(hour),
     hour: Math.max(before, firstDayWithHours(hour) * hoursPerDay),
     day: Math.floor(before / hoursPerDay),
   }

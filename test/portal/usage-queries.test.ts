@@ -42,7 +42,7 @@ t.test('queries of usage', async t => {
   const report = (...counts: readonly Partial<UsageCount>[]) =>
     store.reportUsage({ process: 'p1', seq: (seq += 1), counts: counts.map(count), retentionHours })
   await report(
-    {},
+    { fiveMinutes: nowHour * 12 },
     { hour: nowHour - 1, method: 'eth_getLogs', credits: 510, forwarded: true },
     { hour: nowHour - 30, key: 'key_2', outcome: 'params', credits: 0, calls: 1 },
     { hour: nowHour - 200 },

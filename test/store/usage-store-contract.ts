@@ -172,24 +172,35 @@ export const useContract = async (t: Test, open: (t: Test, clock: TestClock) => 
     return { clock, store, lease, report }
   }
 
-  t.test('calls are counted by five minutes and by days too; late ones by days alone', async t => {
+  t.test('calls are counted by five minutes and by days too; by five minutes for six hours, where they are known', async t => {
     const clock = new TestClock(start + 5 * 60_000)
     const store = await open(t, clock)
     const hour = start / hourMs
-    await store.reportUsage({ process: 'p1', seq: 1, counts: [count(80), count(30, { hour: hour - 30 })], retentionHours: 48 })
+    await store.reportUsage({
+      process: 'p1',
+      seq: 1,
+      counts: [count(80, { fiveMinutes: hour * 12 + 1 }), count(30, { hour: hour - 30, fiveMinutes: (hour - 30) * 12 })],
+      retentionHours: 48,
+    })
     clock.advance(300_000)
     await store.reportUsage({
       process: 'p1',
       seq: 2,
-      counts: [count(20, { latencies: [1] }), count(5, { hour: hour - 1 })],
+      counts: [
+        count(20, { latencies: [1], fiveMinutes: hour * 12 + 2 }),
+        count(5, { hour: hour - 1 }),
+        count(-30, { calls: -1, fiveMinutes: hour * 12 + 1 }),
+        count(30, { fiveMinutes: hour * 12 + 2 }),
+      ],
       retentionHours: 48,
     })
     const creditsOf = async (period: UsagePeriod, from: number, to: number) =>
       (await store.usageRows('acc_1', period, from, to)).map(({ start, rows }) => [start, ...rows.map(({ credits }) => credits)])
     t.same(await creditsOf('fiveMinutes', hour * 12, (hour + 1) * 12), [
-      [hour * 12 + 1, 80],
-      [hour * 12 + 2, 20],
+      [hour * 12 + 1, 50],
+      [hour * 12 + 2, 50],
     ])
+    t.same(await creditsOf('fiveMinutes', (hour - 31) * 12, hour * 12), [])
     t.same(await creditsOf('hour', hour - 30, hour + 1), [
       [hour - 30, 30],
       [hour - 1, 5],

@@ -71,7 +71,15 @@ const countsOf = (id: string, keys: readonly SeededKey[], hour: number): readonl
     methods.flatMap(({ method, cost, weight, latencyMs }, i) => {
       const calls = callsOfHour(hour, weight * share)
       const failed = method === 'eth_getLogs' ? Math.round(calls * (hour % 7 === 0 ? 0.15 : 0.03)) : 0
-      const group = { account: id, key, network: networkNames[i % networkNames.length] ?? '', method, forwarded: false, hour }
+      const group = {
+        account: id,
+        key,
+        network: networkNames[i % networkNames.length] ?? '',
+        method,
+        forwarded: false,
+        hour,
+        fiveMinutes: hour * 12,
+      }
       const ok = calls - failed
       return [
         { ...group, outcome: 'ok', calls: ok, credits: ok * cost, latencies: latenciesAround(latencyMs, ok) },

@@ -22,6 +22,8 @@ interface RecordedCall extends Omit<EndedCall, 'durationMs'> {
 /** A call as it was recorded. */
 export interface CallRecord {
   readonly counted: CountedCall
+  /** As UsageCounters.count() returns it. */
+  readonly period: number | undefined
   readonly logged: UnwrittenRequest | undefined
 }
 
@@ -34,7 +36,7 @@ export interface Usage {
   count(call: CountedCall): void
   /** Counts a call, and offers it to the log of requests. */
   record(call: RecordedCall): CallRecord
-  /** Takes a call back, and counts it anew: its response cannot be delivered, and the caller gets this in its place, free of charge. */
+  /** Takes a call back from the period that has it, and counts it anew there: its response cannot be delivered, and the caller gets this in its place, free of charge. */
   recordUndelivered(record: CallRecord, outcome: RefusalKind): void
 }
 
@@ -90,8 +92,12 @@ export const openUsage = (
 }
 
 /** What is counted of calls goes to `count`. */
-export const createUsage = (count: Usage['count'], clock: Pick<Clock, 'monotonic'>, requestLog?: RequestLog): Usage => ({
-  count,
+export const createUsage = (
+  count: (call: CountedCall) => number | undefined,
+  clock: Pick<Clock, 'monotonic'>,
+  requestLog?: RequestLog,
+): Usage => ({
+  count: call => void count(call),
   record({ call, reply, method, network, credits, day, startedAtMs }) {
     const { account, key } = call.context
     const durationMs = startedAtMs === undefined ? 0 : clock.monotonic() - startedAtMs
@@ -107,12 +113,11 @@ export const createUsage = (count: Usage['count'], clock: Pick<Clock, 'monotonic
       credits,
       durationMs,
     }
-    count(counted)
-    return { counted, logged: requestLog?.offer({ call, reply, method, network, credits, durationMs }) }
+    return { counted, period: count(counted), logged: requestLog?.offer({ call, reply, method, network, credits, durationMs }) }
   },
-  recordUndelivered({ counted, logged }, outcome) {
-    count({ ...counted, calls: -1, credits: -counted.credits })
-    count({ ...counted, outcome, credits: 0 })
+  recordUndelivered({ counted, period, logged }, outcome) {
+    count({ ...counted, period, calls: -1, credits: -counted.credits })
+    count({ ...counted, period, outcome, credits: 0 })
     if (logged !== undefined) requestLog?.recordUndelivered(logged, outcome)
   },
 })

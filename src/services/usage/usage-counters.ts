@@ -1,15 +1,17 @@
 import type { UsageCount, UsageGroup } from '../../store/usage-store.ts'
-import { successOutcome } from '../../store/usage-store.ts'
+import { fiveMinutesPerHour, successOutcome, usagePeriodsMs } from '../../store/usage-store.ts'
 import { latencyBucketOf } from '../../util/latency-buckets.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { addVector } from '../../util/vectors.ts'
 import type { Clock } from '../clock.ts'
-import { hourMs, hoursPerDay } from '../../util/dates.ts'
+import { hoursPerDay } from '../../util/dates.ts'
 
 /** A call that is added to the counts of its group. */
 export interface CountedCall extends UsageGroup {
   /** The day that was charged, in days since 1970, UTC; undefined when none was, and -1 for a free call before the ledger knows the day. */
   readonly day: number | undefined
+  /** What has returned when the calls were counted, for calls that are taken back: they are gone where they were. */
+  readonly period?: number | undefined
   /** Less than 0 takes calls back. */
   readonly calls: number
   readonly credits: number
@@ -17,7 +19,8 @@ export interface CountedCall extends UsageGroup {
   readonly durationMs?: number | undefined
 }
 
-interface UsageCounter extends Omit<UsageCount, 'calls' | 'credits' | 'latencies'> {
+interface UsageCounter extends Omit<UsageCount, 'calls' | 'credits' | 'latencies' | 'fiveMinutes'> {
+  fiveMinutes: number | undefined
   calls: number
   credits: number
   latencies?: number[]
@@ -26,105 +29,107 @@ interface UsageCounter extends Omit<UsageCount, 'calls' | 'credits' | 'latencies
 /** The counters of one key by network: few enough to look through. */
 type ByNetwork = Map<string, UsageCounter[]>
 
-/** Calls that were counted and not reported yet, by hour. */
+/** Calls that were counted and not reported yet, by periods of five minutes since 1970. */
 export class UsageCounters {
   readonly #clock: Clock
   readonly #onFirst: () => void
-  readonly #byHour = new Map<number, HourCounters>()
+  readonly #byPeriod = new Map<number, PeriodCounters>()
   #isEmpty = true
-  /** By the wall clock, at the last updateHour(). */
-  #hour = 0
+  /** By the wall clock, at the last updatePeriod(). */
+  #period = 0
 
   /** `onFirst` is called for a call that is counted while there is none. */
   constructor(clock: Clock, onFirst: () => void) {
     this.#clock = clock
     this.#onFirst = onFirst
-    this.updateHour()
+    this.updatePeriod()
   }
 
-  /** Adds to the counter of the call's group, and to its latencies where the call succeeded: 0.1 microseconds. A charged call counts for the day that was charged. */
-  readonly count = (call: CountedCall): void => {
-    const { day = -1, durationMs, outcome } = call
-    const counter = this.#counterOf(day < 0 ? this.#hour : clampHourToDay(day, this.#hour), call)
+  /** Adds to the counter of the call's group, and to its latencies where the call succeeded: 0.1 microseconds. A charged call counts for the day that was charged. Returns its period. */
+  readonly count = (call: CountedCall): number => {
+    const { day = -1, durationMs, outcome, period = day < 0 ? this.#period : clampToDay(day, this.#period) } = call
+    const counter = this.#counterOf(period, call)
     counter.calls += call.calls
     counter.credits += call.credits
     if (this.#isEmpty) {
       this.#isEmpty = false
       this.#onFirst()
     }
-    if (durationMs === undefined || outcome !== successOutcome) return
+    if (durationMs === undefined || outcome !== successOutcome) return period
     const latencies = (counter.latencies ??= [])
     const bucket = latencyBucketOf(durationMs)
     while (latencies.length <= bucket) latencies.push(0)
     latencies[bucket]! += call.calls
+    return period
   }
 
   get size(): number {
-    return sumBy(this.#byHour.values(), ({ size }) => size)
+    return sumBy(this.#byPeriod.values(), ({ size }) => size)
   }
 
   get calls(): number {
-    return sumBy(this.#byHour.values(), ({ counters }) => sumBy(counters(), ({ calls }) => calls))
+    return sumBy(this.#byPeriod.values(), ({ counters }) => sumBy(counters(), ({ calls }) => calls))
   }
 
   /** Reads the clock, and returns the hour; to read the clock for each call would cost more than to count the call. */
-  updateHour(): number {
-    this.#hour = Math.floor(this.#clock.now() / hourMs)
-    return this.#hour
+  updatePeriod(): number {
+    this.#period = Math.floor(this.#clock.now() / usagePeriodsMs.fiveMinutes)
+    return hourOf(this.#period)
   }
 
   /**
-   * Removes about so many counts, or a few more, and returns them: of the oldest hour, and of the keys that have waited for longest. All of them
+   * Removes about so many counts, or a few more, and returns them: of the oldest period, and of the keys that have waited for longest. All of them
    * without a number.
    */
   drain(maxCounts = Infinity): readonly UsageCount[] {
     let countsLeft = maxCounts
-    const drained = this.#hours.flatMap(hour => {
-      const counters = this.#byHour.get(hour)?.drain(countsLeft) ?? []
-      if (this.#byHour.get(hour)?.size === 0) this.#byHour.delete(hour)
+    const drained = this.#periods.flatMap(period => {
+      const counters = this.#byPeriod.get(period)?.drain(countsLeft) ?? []
+      if (this.#byPeriod.get(period)?.size === 0) this.#byPeriod.delete(period)
       countsLeft -= counters.length
       return counters
     })
-    this.#isEmpty = this.#byHour.size === 0
+    this.#isEmpty = this.#byPeriod.size === 0
     // A call that was counted and taken back needs no report.
     return drained.filter(({ calls, credits }) => calls !== 0 || credits !== 0)
   }
 
-  /** Merges hours, the oldest first, down to so many counters, or to one hour. False: there was nothing to merge. */
-  mergeHours(maxCounters: number): boolean {
+  /** Merges periods, the oldest first, down to so many counters, or to one period. False: no hours had to be merged. */
+  mergePeriods(maxCounters: number): boolean {
     let hasMerged = false
-    for (let hours = this.#hours; this.size > maxCounters && hours.length > 1; hours = this.#hours) {
-      const [from, to] = oldestHourPair(hours)
-      const counters = this.#byHour.get(from)?.counters() ?? []
-      this.#byHour.delete(from)
+    for (let all = this.#periods; this.size > maxCounters && all.length > 1; all = this.#periods) {
+      const [from, to] = oldestPair(all)
+      hasMerged ||= hourOf(from) !== hourOf(to)
+      const counters = this.#byPeriod.get(from)?.counters() ?? []
+      this.#byPeriod.delete(from)
       for (const counter of counters) {
         const merged = this.#counterOf(to, counter)
         merged.calls += counter.calls
         merged.credits += counter.credits
         if (counter.latencies !== undefined) addVector((merged.latencies ??= []), counter.latencies)
       }
-      hasMerged = true
+      for (const counter of this.#byPeriod.get(to)?.counters() ?? []) counter.fiveMinutes = undefined
     }
     return hasMerged
   }
 
-  get #hours(): readonly number[] {
-    return [...this.#byHour.keys()].sort((a, b) => a - b)
+  get #periods(): readonly number[] {
+    return [...this.#byPeriod.keys()].sort((a, b) => a - b)
   }
 
-  #counterOf(hour: number, group: UsageGroup): UsageCounter {
-    return getOrCreate(this.#byHour, hour, newHour).counterOf(group)
+  #counterOf(period: number, group: UsageGroup): UsageCounter {
+    return getOrCreate(this.#byPeriod, period, newPeriod).counterOf(group)
   }
 }
 
-class HourCounters {
-  readonly hour: number
+class PeriodCounters {
+  readonly period: number
   size = 0
   /** In the order of their first call since they were drained. */
   readonly #byKey = new Map<string, ByNetwork>()
 
-  constructor(hour: number) {
-    this.hour = hour
+  constructor(period: number) {
+    this.period = period
   }
 
   counterOf(group: UsageGroup): UsageCounter {
@@ -133,7 +138,8 @@ class HourCounters {
     for (const counter of counters) {
       if (counter.method === method && counter.outcome === outcome && counter.forwarded === forwarded) return counter
     }
-    const counter = { hour: this.hour, account, key, network, method, outcome, forwarded, calls: 0, credits: 0 }
+    const { period } = this
+    const counter = { hour: hourOf(period), fiveMinutes: period, account, key, network, method, outcome, forwarded, calls: 0, credits: 0 }
     counters.push(counter)
     this.size += 1
     return counter
@@ -156,19 +162,22 @@ class HourCounters {
   }
 }
 
-/** The hour of the day that is nearest. */
-const clampHourToDay = (day: number, hour: number): number =>
-  Math.min(Math.max(hour, day * hoursPerDay), day * hoursPerDay + hoursPerDay - 1)
+const periodsPerDay = fiveMinutesPerHour * hoursPerDay
 
-/** Two successive hours to merge: of one day, if a day has two, so that days stay apart. */
-const oldestHourPair = (hours: readonly number[]): readonly [number, number] => {
-  const dayOf = (hour: number | undefined) => Math.floor((hour ?? NaN) / hoursPerDay)
-  const first = hours.findIndex((hour, i) => dayOf(hour) === dayOf(hours[i + 1]))
-  const from = Math.max(0, first)
-  return [hours[from] ?? 0, hours[from + 1] ?? 0]
+const hourOf = (period: number): number => Math.floor(period / fiveMinutesPerHour)
+
+/** The period of the day that is nearest. */
+const clampToDay = (day: number, period: number): number => Math.min(Math.max(period, day * periodsPerDay), (day + 1) * periodsPerDay - 1)
+
+/** Two successive periods to merge: of one hour, or else of one day, if there are such, so that hours stay apart, and days for longer. */
+const oldestPair = (periods: readonly number[]): readonly [number, number] => {
+  const firstOf = (length: number) =>
+    periods.findIndex((period, i) => Math.floor(period / length) === Math.floor((periods[i + 1] ?? NaN) / length))
+  const from = [fiveMinutesPerHour, periodsPerDay].map(firstOf).find(index => index >= 0) ?? 0
+  return [periods[from] ?? 0, periods[from + 1] ?? 0]
 }
 
-const newHour = (hour: number) => new HourCounters(hour)
+const newPeriod = (period: number) => new PeriodCounters(period)
 const newNetworks = (): ByNetwork => new Map()
 const newCounters = (): UsageCounter[] => []
 

@@ -76,7 +76,7 @@ export class UsageReporter {
    * flush. Never rejects.
    */
   readonly flush = singleFlight(async (): Promise<void> => {
-    const hour = this.#counters.updateHour()
+    const hour = this.#counters.updatePeriod()
     const isAcknowledged = await this.#sendReports()
     if (isAcknowledged) this.#createReports(hour)
     if (!isAcknowledged || !(await this.#sendReports())) return this.#limitMemory()
@@ -122,7 +122,7 @@ export class UsageReporter {
   }
 
   #limitMemory(): void {
-    if (!this.#counters.mergeHours(this.#maxPendingCounts) || this.#hasMergedHours) return
+    if (!this.#counters.mergePeriods(this.#maxPendingCounts) || this.#hasMergedHours) return
     this.#hasMergedHours = true
     this.#log.warn({}, 'store still unreachable: pending usage is merged across hours; sums by day stay exact')
   }

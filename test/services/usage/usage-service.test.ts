@@ -3,7 +3,7 @@ import { openUsage } from '../../../src/services/usage/index.ts'
 import type { CountedCall } from '../../../src/services/usage/index.ts'
 import type { UsageCount, UsageAcknowledgment, UsageReport, UsageStore } from '../../../src/store/usage-store.ts'
 import { InMemoryUsageStore } from '../../../src/testing/in-memory-store.ts'
-import { TestClock, TestLog } from '../../support/fakes.ts'
+import { TestClock, TestLog, fakeCall, fakeResult } from '../../support/fakes.ts'
 import { drainEventLoop } from '../ledger/ledger-test-cluster.ts'
 import { dayMs, hourMs } from '../../../src/util/dates.ts'
 
@@ -148,6 +148,35 @@ t.test('a call can be taken back before it is reported, and after', async t => {
   takeBack()
   await scenario.advance(1_000)
   t.same(scenario.sums, [0, 0])
+})
+
+t.test('a call whose response cannot be delivered is taken back where it was counted, also when that is over', async t => {
+  const lastPeriod = hour * 12 + 11
+  const scenario = new UsageScenario(noon + hourMs - 1_500)
+  await scenario.usage.start()
+  const { context, ...call } = fakeCall('eth_call', [], {})
+  const record = scenario.usage.record({
+    call: { ...call, context: { ...context, account: { ...context.account, id: 'acc_1' } } },
+    ...{ reply: fakeResult('0x'), method: undefined, network: 'devnet', credits: 80, day, startedAtMs: undefined },
+  })
+  await scenario.advance(2_000)
+  t.match(scenario.rows(), [{ hour, outcome: 'ok', calls: 1, credits: 80 }])
+  await scenario.advance(300_000)
+  scenario.usage.recordUndelivered(record, 'unavailable')
+  await scenario.advance(1_000)
+  t.match(scenario.rows(), [
+    { hour, outcome: 'ok', calls: 0, credits: 0 },
+    { hour, outcome: 'unavailable', calls: 1, credits: 0 },
+  ])
+  const counts = scenario.reports.flatMap(report => report.counts)
+  t.same(
+    counts.map(({ fiveMinutes, outcome, calls }) => [fiveMinutes, outcome, calls]),
+    [
+      [lastPeriod, 'ok', 1],
+      [lastPeriod, 'ok', -1],
+      [lastPeriod, 'unavailable', 1],
+    ],
+  )
 })
 
 t.test('each call is counted once, whatever happens to messages', async t => {
