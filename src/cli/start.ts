@@ -2,8 +2,11 @@ import cluster from 'node:cluster'
 import { resolve } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openFileWatch } from '../config/config-files.ts'
-import type { FileWatch } from '../config/config-files.ts'
-import { parseStartedGatewayConfig } from '../config/gateway-config.ts'
+import type { FileTexts, FileWatch } from '../config/config-files.ts'
+import { parseAcceptedGatewayConfig } from '../config/gateway-config.ts'
+import { loadAcceptedConfig } from '../config/load.ts'
+import { printProblems } from '../config/problem.ts'
+import type { Problem } from '../config/problem.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { openGateway } from '../core/gateway.ts'
 import { configId, reloadGatewayConfig } from '../core/config-changes.ts'
@@ -40,15 +43,15 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
   },
   async run(args, terminal) {
     const dir = readConfigDir(args)
+    if (cluster.isWorker) return runWorker(dir, plugins, terminal)
     const config = await loadValidConfig(dir, plugins, terminal)
     if (config === undefined) return exitCodes.config
     holdYoungGeneration() // again: V8 sets the factor to 2 for each thread, and plugins that are not built in are first loaded in one
     const log = openLog(config.gateway.log)
     const addPlugins = surviveBackgroundBugs(log)
     addPlugins(config)
-    const fileWatch = config.gateway.watch && !cluster.isWorker ? openFileWatch(dir, systemClock) : undefined
+    const fileWatch = config.gateway.watch ? openFileWatch(dir, systemClock) : undefined
     const readConfig = createConfigReader(dir, plugins, { env: terminal.env, fileWatch, addPlugins })
-    if (cluster.isWorker) return runWorker(config, { dir, log, readConfig }, terminal)
     return runUntilSignal(['SIGTERM', 'SIGINT'], stopRequested =>
       serveUntilStopped(config, { dir, log, readConfig, fileWatch, stopRequested }, terminal),
     )
@@ -116,16 +119,29 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
   openLog('info').info({ event: 'listening', ...urls, networks: served }, `listening on ${urls.rpc}`)
 }
 
-/** One of several workers: the admin listener and the portal are the primary's. What needs a restart is as the gateway was started with. */
-const runWorker = async (
-  read: ValidConfig,
-  { dir, log, readConfig }: Pick<StartOptions, 'dir' | 'log' | 'readConfig'>,
-  { env, err }: Terminal,
-): Promise<number> => {
-  const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, log, env)
-  const started = parseStartedGatewayConfig(await worker.gatewayFile(), resolve(dir), env)
-  const withoutRestart = (config: ValidConfig): ValidConfig => ({ ...config, gateway: reloadGatewayConfig(started, config.gateway) })
-  const config = withoutRestart(read)
+/**
+ * One of several workers: the admin listener and the portal are the primary's. It has the files as the primary has accepted them; what needs a
+ * restart is as the gateway was started with.
+ */
+const runWorker = async (dir: string, plugins: readonly AnyPlugin[], terminal: Terminal): Promise<number> => {
+  const { env, err } = terminal
+  const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, env)
+  const { startedWith, texts } = await worker.configuration()
+  const started = parseAcceptedGatewayConfig(startedWith, resolve(dir), env)
+  const log = openLog(started.log)
+  const addPlugins = surviveBackgroundBugs(log)
+  const readTexts = async (texts: FileTexts): Promise<ValidConfig | readonly Problem[]> => {
+    const config = await loadAcceptedConfig(dir, texts, plugins, env)
+    if (config.problems.length > 0) return config.problems
+    addPlugins(config)
+    return { ...config, gateway: reloadGatewayConfig(started, config.gateway) }
+  }
+  const config = await readTexts(texts)
+  if (!('networks' in config)) {
+    printProblems(config, terminal)
+    return exitCodes.config
+  }
+  log.level = config.gateway.log
   const { admin: _admin, portal: _portal, rpc, ...listenOptions } = config.gateway.listen
   const listen = { ...listenOptions, rpc: { ...rpc, port: worker.rpcPort } }
   const opening = openGateway({ ...config, gateway: { ...config.gateway, listen } }, systemClock, log, {
@@ -136,11 +152,7 @@ const runWorker = async (
   if (gateway === undefined) return exitCodes.failed
   collectGarbageOfStart()
   setImmediate(saveCompiledCode)
-  const readReloaded: ReadConfig = async purpose => {
-    const next = await readConfig(purpose)
-    return 'networks' in next ? withoutRestart(next) : next
-  }
-  await worker.serveUntilStopped({ ...gateway, readConfig: readReloaded, configId: configId(config) })
+  await worker.serveUntilStopped({ ...gateway, log, readTexts, configId: configId(config) })
   await gateway.stop(0)
   return exitCodes.ok
 }

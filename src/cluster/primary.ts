@@ -17,6 +17,7 @@ import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
 import { rpcPortVariable } from './worker-messages.ts'
+import type { SharedConfiguration } from './worker-messages.ts'
 import { openPrimaryListeners } from './primary-listeners.ts'
 import type { PrimaryConfig } from './primary-listeners.ts'
 import { SharedHeads } from './shared-heads.ts'
@@ -95,14 +96,15 @@ interface ReloadTargets {
 const reloadWorkers =
   (current: PrimaryConfig, { pool, accessLog, logLevel }: ReloadTargets) =>
   async (next: ValidConfig): Promise<PreparedReload> => {
-    const prepared = await pool.prepareReload(configId({ ...next, gateway: reloadGatewayConfig(current.gateway, next.gateway) }))
+    const gateway = reloadGatewayConfig(current.gateway, next.gateway)
+    const prepared = await pool.prepareReload(toSharedConfiguration({ ...next, gateway }))
     return {
       ...prepared,
       commit() {
         prepared.commit()
         if (next.gateway.log !== current.gateway.log) logLevel.level = next.gateway.log
         accessLog.reload(next.gateway.accessLog)
-        current.gateway = reloadGatewayConfig(current.gateway, next.gateway)
+        current.gateway = gateway
         current.networks = next.networks
         current.listeners?.reload()
       },
@@ -123,8 +125,6 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHead
   const { workers: size, limits } = config.gateway
   const { recordRefused } = new RefusedSockets({ clock: systemClock, log, metrics })
   const rateLimits = new SharedRateLimits(systemClock, size)
-  // gateway.yaml is the first of the files.
-  const text = config.effective?.[0]?.source.text ?? ''
   return {
     exec: process.argv[1] ?? '',
     args: ['start', '--config', dir],
@@ -135,13 +135,14 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHead
     }),
     handlersOf: worker => ({
       ...sharedHeads.handlersOf(worker),
-      gatewayFile: (_, reply) => reply({ text }),
       takeTokens: ({ request, most }, reply) => reply(rateLimits.take(request, most)),
     }),
     onExit: worker => sharedHeads.removeWorker(worker),
-    configId: configId(config),
+    configuration: toSharedConfiguration(config),
   }
 }
+
+const toSharedConfiguration = (config: ValidConfig): SharedConfiguration => ({ configId: configId(config), texts: config.texts ?? {} })
 
 /** What a worker may take to exit after its last call: it returns its leases to a store that may be slow. */
 const stopMarginMs = 10_000

@@ -1,11 +1,12 @@
+import type { FileTexts } from '../config/config-files.ts'
 import type { PartialProblem } from '../config/problem.ts'
 import { configId } from '../core/config-changes.ts'
 import { problemsOf } from '../core/reloader.ts'
-import type { PreparedReload, ReadConfig, Reloadable } from '../core/reloader.ts'
+import type { PreparedReload, Reloadable, ValidConfig } from '../core/reloader.ts'
 import { ReloadError } from '../core/running-networks.ts'
 import type { Log } from '../services/log.ts'
 import { isReply } from './channel.ts'
-import type { ToWorker, WorkerChannel } from './worker-messages.ts'
+import type { SharedConfiguration, ToWorker, WorkerChannel } from './worker-messages.ts'
 
 /** A reload is given up when a worker takes longer to prepare it. */
 const prepareTimeoutMs = 30_000
@@ -16,8 +17,8 @@ interface ReloadedWorker extends WorkerChannel {
 }
 
 interface SharedReloadOptions {
-  /** Of the configuration that workers start with. */
-  readonly configId: string
+  /** With which workers start. */
+  readonly configuration: SharedConfiguration
   /** Those that accept calls. */
   readonly workers: () => Iterable<ReloadedWorker>
   readonly log: Log
@@ -26,23 +27,27 @@ interface SharedReloadOptions {
 /** Reloads of all workers at once, in their primary: all prepare before one of them commits. */
 export class SharedReload {
   readonly #options: SharedReloadOptions
-  /** Of the configuration that all workers are to have. */
-  #configId: string
+  #configuration: SharedConfiguration
   #lastId = 0
 
   constructor(options: SharedReloadOptions) {
     this.#options = options
-    this.#configId = options.configId
+    this.#configuration = options.configuration
+  }
+
+  /** That all workers are to have. */
+  get configuration(): SharedConfiguration {
+    return this.#configuration
   }
 
   /**
-   * Has every worker prepare a reload to the configuration of this id. Rejects with ReloadError when one cannot; then all have
-   * abandoned it. A worker that exits meanwhile is replaced by one that reads the new files.
+   * Has every worker prepare a reload to this configuration. Rejects with ReloadError when one cannot; then all have
+   * abandoned it. A worker that is started meanwhile follows when the others have committed.
    */
-  async prepare(configId: string): Promise<PreparedReload> {
+  async prepare(configuration: SharedConfiguration): Promise<PreparedReload> {
     const id = (this.#lastId += 1)
     const workers = new Set(this.#options.workers())
-    const replies = await Promise.all(Array.from(workers, each => each.call('prepareReload', { id, configId }, prepareTimeoutMs)))
+    const replies = await Promise.all(Array.from(workers, each => each.call('prepareReload', { id, ...configuration }, prepareTimeoutMs)))
     const problems = replies.flatMap(reply => (reply === 'late' ? [workerTooLate] : reply === 'exited' ? [] : reply))
     const end = (isCommitted: boolean): void => {
       for (const worker of this.#options.workers()) worker.tell('endReload', { id, isCommitted })
@@ -54,27 +59,33 @@ export class SharedReload {
     return {
       abandon: async () => end(false),
       commit: () => {
-        this.#configId = configId
+        this.#configuration = configuration
         end(true)
         for (const worker of this.#options.workers()) if (!workers.has(worker)) void this.#reload(worker)
       },
     }
   }
 
-  /** The worker has become ready with files from before, or after, the configuration of the others, or with the same. */
+  /** The worker has become ready with the configuration of the others, or with that before a reload. */
   addWorker(worker: ReloadedWorker, configId: string): void {
-    if (configId !== this.#configId) void this.#reload(worker)
+    if (configId !== this.#configuration.configId) void this.#reload(worker)
   }
 
   async #reload(worker: ReloadedWorker): Promise<void> {
-    const [id, configId] = [(this.#lastId += 1), this.#configId]
-    const reply = await worker.call('prepareReload', { id, configId }, prepareTimeoutMs)
+    const [id, configuration] = [(this.#lastId += 1), this.#configuration]
+    const reply = await worker.call('prepareReload', { id, ...configuration }, prepareTimeoutMs)
     if (reply === 'exited') return
-    const isCommitted = isReply(reply) && reply.length === 0 && configId === this.#configId
+    const isCommitted = isReply(reply) && reply.length === 0 && configuration === this.#configuration
     worker.tell('endReload', { id, isCommitted })
     if (isCommitted) return
-    this.#options.log.warn({ event: 'worker-config', worker: worker.pid }, 'worker has read files that were not reloaded yet: reload them')
+    const message = 'worker has not the configuration of the others, as the code of a plugin has changed: restart the gateway'
+    this.#options.log.warn({ event: 'worker-config', worker: worker.pid }, message)
   }
+}
+
+const otherPluginCode: PartialProblem = {
+  message: 'a worker has other code of a plugin than the primary',
+  hint: 'restart the gateway',
 }
 
 const workerTooLate: PartialProblem = { message: `a worker did not prepare the reload within ${prepareTimeoutMs / 1000} s` }
@@ -87,15 +98,15 @@ const withoutRepeats = (problems: readonly PartialProblem[]): readonly PartialPr
 /** A worker's part in a reload: it prepares when the primary asks it to, and commits when all workers have prepared. */
 export class WorkerReload {
   readonly #gateway: Reloadable
-  readonly #readConfig: ReadConfig
+  readonly #readTexts: ReadTexts
   readonly #log: Log
   #prepared: { readonly id: number; readonly reload: PreparedReload } | undefined
   #lastEndedId = 0
   #latest: Promise<unknown> = Promise.resolve()
 
-  constructor(gateway: Reloadable, readConfig: ReadConfig, log: Log) {
+  constructor(gateway: Reloadable, readTexts: ReadTexts, log: Log) {
     this.#gateway = gateway
-    this.#readConfig = readConfig
+    this.#readTexts = readTexts
     this.#log = log
   }
 
@@ -114,19 +125,20 @@ export class WorkerReload {
     this.#prepared = undefined
   }
 
-  async #prepareNext({ id, configId: expectedId }: PrepareRequest): Promise<readonly PartialProblem[]> {
+  async #prepareNext(request: PrepareRequest): Promise<readonly PartialProblem[]> {
+    const { id } = request
     await this.#abandon()
-    const problems = await this.#prepare(id, expectedId)
+    const problems = await this.#prepare(request)
     // Meanwhile the primary may have given up.
     if (this.#lastEndedId >= id) await this.#abandon()
     return problems
   }
 
-  async #prepare(id: number, expectedId: string): Promise<readonly PartialProblem[]> {
+  async #prepare({ id, configId: expectedId, texts }: PrepareRequest): Promise<readonly PartialProblem[]> {
     try {
-      const config = await this.#readConfig('reload')
+      const config = await this.#readTexts(texts)
       if (!('networks' in config)) return config
-      if (configId(config) !== expectedId) return [{ message: 'the files changed while the workers read them' }]
+      if (configId(config) !== expectedId) return [otherPluginCode]
       this.#prepared = { id, reload: await this.#gateway.prepareReload(config) }
       return []
     } catch (error) {
@@ -145,5 +157,8 @@ export class WorkerReload {
     }
   }
 }
+
+/** The configuration of these texts in this process, or its problems. */
+export type ReadTexts = (texts: FileTexts) => Promise<ValidConfig | readonly PartialProblem[]>
 
 type PrepareRequest = ToWorker['prepareReload']['value']

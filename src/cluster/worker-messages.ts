@@ -1,3 +1,4 @@
+import type { FileTexts } from '../config/config-files.ts'
 import type { PartialProblem } from '../config/problem.ts'
 import type { Target } from '../plugin/call.ts'
 import { Secret } from '../plugin/secret.ts'
@@ -27,8 +28,8 @@ export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
 export interface ToPrimary {
   /** It accepts calls. The ID is that of its configuration. */
   readonly ready: ChannelTopic<{ readonly configId: string }>
-  /** The text of gateway.yaml with which the gateway was started: until a restart, some of it stays in force whatever the file says. */
-  readonly gatewayFile: ChannelCall<undefined, { readonly text: string }>
+  /** Asked by a worker that starts: it reads no files of the configuration itself, as these may have changed, and may have problems. */
+  readonly configuration: ChannelCall<undefined, StartConfiguration>
   /** `most`: as many as the worker takes for later calls too. */
   readonly takeTokens: ChannelCall<{ readonly request: TokenRequest; readonly most: number }, TokenGrant>
   /** It sends calls to these upstreams, and needs their heads; without upstreams no longer. */
@@ -46,6 +47,17 @@ export interface ToPrimary {
   readonly stopFeed: ChannelTopic<InNetwork & { readonly feed: FeedKind }>
 }
 
+/** What all workers are to have. */
+export interface SharedConfiguration {
+  readonly configId: string
+  readonly texts: FileTexts
+}
+
+export interface StartConfiguration extends Pick<SharedConfiguration, 'texts'> {
+  /** The text of gateway.yaml with which the gateway was started: until a restart, some of it stays in force. */
+  readonly startedWith: string
+}
+
 /** From the primary to a worker. */
 export interface ToWorker {
   readonly metrics: ChannelCall<undefined, readonly MetricFamily[]>
@@ -56,8 +68,8 @@ export interface ToWorker {
   readonly accessLog: ChannelCall<AccessLogSettings, WorkerProblem>
   /** Opens the access log anew under its name. */
   readonly reopenAccessLog: ChannelCall<undefined, WorkerProblem>
-  /** Reads the files, whose configuration must have this ID, and starts what has changed beside what runs. Without problems it can commit. */
-  readonly prepareReload: ChannelCall<{ readonly id: number; readonly configId: string }, readonly PartialProblem[]>
+  /** Starts what has changed beside what runs. Without problems it can commit. */
+  readonly prepareReload: ChannelCall<{ readonly id: number } & SharedConfiguration, readonly PartialProblem[]>
   /** Serves what was prepared, or abandons it. */
   readonly endReload: ChannelTopic<{ readonly id: number; readonly isCommitted: boolean }>
   /** Still serves, for `graceMs`, while callers move to other gateways. */

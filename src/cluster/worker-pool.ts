@@ -1,4 +1,5 @@
 import cluster from 'node:cluster'
+import { gatewayFileName } from '../config/gateway-config.ts'
 import { reassignConnections } from '../runtime/connection-handover.ts'
 import type { AcceptedConnections } from '../runtime/connection-handover.ts'
 import type { PreparedReload } from '../core/reloader.ts'
@@ -13,7 +14,7 @@ import { Backoff, sleep, withTimeoutOr } from '../util/async.ts'
 import { isReply } from './channel.ts'
 import type { CallName, Handlers, NoReply, ReplyOf, ValueOf } from './channel.ts'
 import { SharedReload } from './shared-reload.ts'
-import type { ToPrimary, ToWorker, WorkerChannel } from './worker-messages.ts'
+import type { SharedConfiguration, ToPrimary, ToWorker, WorkerChannel } from './worker-messages.ts'
 import { spawnWorker } from './worker-process.ts'
 import type { WorkerExit, WorkerProcess } from './worker-process.ts'
 
@@ -26,12 +27,12 @@ export interface WorkerPoolOptions {
   readonly env: Readonly<Record<string, string>>
   /** ms that a worker has to exit in, once it is to stop. */
   readonly stopTimeoutMs: number
-  /** Of the configuration that workers start with. */
-  readonly configId: string
+  /** With which workers start. */
+  readonly configuration: SharedConfiguration
   /** Those that are accepted for the workers. */
   readonly connections: AcceptedConnections
   /** Of what does not concern the pool itself. */
-  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready'>
+  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'configuration'>
   /** The worker has exited, or could not be started: it gets no more messages. */
   onExit(worker: WorkerChannel): void
 }
@@ -93,7 +94,7 @@ export class WorkerPool {
   #isStopping = false
 
   constructor(options: WorkerPoolOptions, clock: Clock, log: Log) {
-    const { metrics, size, configId } = options
+    const { metrics, size, configuration } = options
     this.#options = options
     this.#exits = metrics.counter(metricDefinitions.workerExits, {})
     const ready = metrics.gauge(metricDefinitions.workers, { state: 'ready' })
@@ -104,7 +105,7 @@ export class WorkerPool {
     })
     this.#clock = clock
     this.#log = log
-    this.#reload = new SharedReload({ configId, workers: () => this.#ready, log })
+    this.#reload = new SharedReload({ configuration, workers: () => this.#ready, log })
   }
 
   /** Workers that accept calls. */
@@ -130,8 +131,8 @@ export class WorkerPool {
   }
 
   /** See SharedReload. */
-  prepareReload(configId: string): Promise<PreparedReload> {
-    return this.#reload.prepare(configId)
+  prepareReload(configuration: SharedConfiguration): Promise<PreparedReload> {
+    return this.#reload.prepare(configuration)
   }
 
   /** Resolves with one more worker when it is ready. Rejects with WorkerSpawnError or WorkerExitError. */
@@ -141,7 +142,11 @@ export class WorkerPool {
     reassignConnections(worker.clusterWorker, () => Array.from(this.#ready, ready => ready.clusterWorker))
     this.#options.connections.addWorker(worker.clusterWorker)
     this.#workers.add(worker)
-    const ready = worker.start(this.#options.handlersOf(worker))
+    const ready = worker.start({
+      ...this.#options.handlersOf(worker),
+      configuration: (_, reply) =>
+        reply({ startedWith: this.#options.configuration.texts[gatewayFileName] ?? '', texts: this.#reload.configuration.texts }),
+    })
     void worker.exited.then(exit => {
       const uptimeMs = this.#clock.monotonic() - startedAt
       if (this.#removeExited(worker, exit)) this.#restart(backoff, uptimeMs)

@@ -1,6 +1,5 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
-import type { ReadConfig } from '../core/reloader.ts'
 import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
@@ -13,17 +12,18 @@ import type { Handlers, Sender } from './channel.ts'
 import { changeAccessLog, problemOf } from './shared-logs.ts'
 import { openWorkerRateLimits } from './shared-rate-limits.ts'
 import { WorkerReload } from './shared-reload.ts'
+import type { ReadTexts } from './shared-reload.ts'
 import { WorkerHeads } from './worker-heads.ts'
 import type { WorkerHeadsOptions } from './worker-heads.ts'
 import { rpcPortVariable, toPrimaryRules } from './worker-messages.ts'
-import type { ToPrimary, ToWorker } from './worker-messages.ts'
+import type { StartConfiguration, ToPrimary, ToWorker } from './worker-messages.ts'
 
 /** A worker's side of its channel to the primary. */
 interface PrimaryConnection {
   /** The port on which the gateway accepts calls. */
   readonly rpcPort: number
-  /** Resolves with the text of gateway.yaml with which the gateway was started. Rejects when the primary does not answer. */
-  gatewayFile(): Promise<string>
+  /** Rejects when the primary does not answer. */
+  configuration(): Promise<StartConfiguration>
   /** Heads that the primary tracks. */
   readonly heads: HeadsSource
   /** Buckets whose tokens the primary has. */
@@ -39,14 +39,15 @@ interface PrimaryConnection {
 interface WorkerGateway extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'accessLog' | 'prepareReload' | 'enterLameDuck'> {
   /** Of the configuration that it has been opened with. */
   readonly configId: string
-  readonly readConfig: ReadConfig
+  readonly log: RootLog
+  readonly readTexts: ReadTexts
 }
 
 /** What is handled while the gateway of this worker opens; the rest is from `ready` on. */
 type NetworkHandlers = Pick<Handlers<ToWorker>, 'snapshot' | 'reports' | 'shared' | 'feed'>
 
 /** Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
-export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.ProcessEnv): PrimaryConnection => {
+export const connectToPrimary = (clock: Clock, env: NodeJS.ProcessEnv): PrimaryConnection => {
   const channel = new Channel<ToPrimary, ToWorker>({ clock, rules: toPrimaryRules, transmit: sendToPrimary })
   const networks = new WorkerNetworks(clock, channel)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2']) process.on(signal, ignoreSignal)
@@ -57,29 +58,29 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
   process.on('message', channel.receive.bind(channel))
   return {
     rpcPort: Number(env[rpcPortVariable]),
-    async gatewayFile() {
-      const file = await channel.call('gatewayFile', undefined, gatewayFileTimeoutMs)
-      if (!isReply(file)) throw new Error('the primary does not say with which gateway.yaml it was started')
-      return file.text
+    async configuration() {
+      const configuration = await channel.call('configuration', undefined, configurationTimeoutMs)
+      if (!isReply(configuration)) throw new Error('the primary does not say which configuration the gateway has')
+      return configuration
     },
     heads: networks,
     rateLimits: openWorkerRateLimits(clock, channel),
     serveUntilStopped: gateway =>
       new Promise(resolve => {
         process.off('disconnect', killOwnProcess).once('disconnect', resolve)
-        channel.handle(handlersOf(gateway, log, resolve))
+        channel.handle(handlersOf(gateway, resolve))
         channel.tell('ready', { configId: gateway.configId })
       }),
   }
 }
 
 /** A primary that has started workers is busy with them. */
-const gatewayFileTimeoutMs = 10_000
+const configurationTimeoutMs = 10_000
 
 /** Of what concerns the gateway of this worker as a whole. */
-const handlersOf = (gateway: WorkerGateway, log: RootLog, stop: () => void): Omit<Handlers<ToWorker>, keyof NetworkHandlers> => {
-  const { accessLog } = gateway
-  const reload = new WorkerReload(gateway, gateway.readConfig, log)
+const handlersOf = (gateway: WorkerGateway, stop: () => void): Omit<Handlers<ToWorker>, keyof NetworkHandlers> => {
+  const { accessLog, log } = gateway
+  const reload = new WorkerReload(gateway, gateway.readTexts, log)
   return {
     lameDuck: ({ graceMs }) => void gateway.enterLameDuck(graceMs),
     stop,

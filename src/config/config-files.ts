@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs'
+import { readFileSync, readdirSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import type { Clock } from '../services/clock.ts'
 import { ContentWatch } from '../services/content-watch.ts'
@@ -30,9 +30,45 @@ const directoryErrorMessages: Readonly<Record<string, string>> = {
   ELOOP: 'the symbolic links of this directory form a loop',
 }
 
+/** The files of a configuration: those on disk, or those that a gateway has accepted. */
+export interface ConfigFiles {
+  /** Sorted; none of a directory that cannot be read. */
+  namesIn(dir: string): readonly string[]
+  /** Throws the error of the system where there is no such file. */
+  read(path: string): Buffer
+}
+
+export const filesOnDisk: ConfigFiles = { namesIn: fileNamesIn, read: path => readFileSync(path) }
+
+/** Texts of files by their paths in the directory of the configuration. */
+export type FileTexts = Readonly<Record<string, string>>
+
+/** The files of a directory as they were read. */
+export const filesOf = (root: string, texts: FileTexts): ConfigFiles => ({
+  namesIn(dir) {
+    const folder = `${relative(root, dir)}/`
+    return Object.keys(texts)
+      .flatMap(path => (path.startsWith(folder) ? path.slice(folder.length) : []))
+      .sort()
+  },
+  read: path => Buffer.from(texts[relative(root, path)] ?? ''),
+})
+
+/** These files, and what has been read of them. */
+export const recordTexts = (root: string, files: ConfigFiles): { readonly files: ConfigFiles; readonly texts: FileTexts } => {
+  const texts: Record<string, string> = {}
+  const read: ConfigFiles['read'] = path => {
+    const bytes = files.read(path)
+    texts[relative(root, path)] = bytes.toString()
+    return bytes
+  }
+  return { files: { ...files, read }, texts }
+}
+
 /** The names of the YAML files in a directory, without `.yaml`. */
-export const yamlBaseNames = (dir: string): readonly string[] =>
-  fileNamesIn(dir)
+export const yamlBaseNames = (dir: string, files = filesOnDisk): readonly string[] =>
+  files
+    .namesIn(dir)
     .filter(file => file.endsWith('.yaml') && !file.startsWith('.'))
     .map(file => file.slice(0, -'.yaml'.length))
 

@@ -9,6 +9,7 @@ import { isJsonObject } from '../util/json.ts'
 import { isHostPort, parseAddress } from './addresses.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { checkOptions } from './check-options.ts'
+import { filesOnDisk } from './config-files.ts'
 import type { EffectiveFile } from './effective-file.ts'
 import { parseDuration } from './formats.ts'
 import { defaultRpcAddress, gatewaySchema } from './gateway-options.ts'
@@ -34,9 +35,11 @@ const networkFile = {
   schema: { type: 'object', properties: { ...networkSchema.properties, networks: networkSchema } },
 } as const satisfies OptionsLocation['otherFile']
 
+export const gatewayFileName = 'gateway.yaml'
+
 /** Reads `<dir>/gateway.yaml`. The config is present exactly when there are no problems. */
-export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
-  const source = readYamlFile(join(dir, 'gateway.yaml'), env)
+export const readGatewayConfig = (dir: string, env: Env, files = filesOnDisk): GatewayReadResult => {
+  const source = readYamlFile(join(dir, gatewayFileName), env, files)
   if (source.value === undefined) return { config: undefined, problems: missingFileProblems(source), warnings: [] }
   const { options, effective, problems: schemaProblems, warnings: schemaWarnings } = checkGatewayOptions(source)
   const ruleProblems = gatewayRules.flatMap(rule => rule(source))
@@ -50,12 +53,12 @@ export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
   return { config, problems, warnings, ...tlsCheck, ...(isJsonObject(value) && { effective: { source, value, omitted: [] } }) }
 }
 
-/** Of the text of a `<dir>/gateway.yaml` that a gateway was started with: the files that it names may be gone by now. */
-export const parseStartedGatewayConfig = (text: string, dir: string, env: Env): GatewayConfig => {
-  const source = parseYamlFile(text, join(dir, 'gateway.yaml'), env)
+/** Of the text of a `<dir>/gateway.yaml` that a gateway has accepted: the files that it names may be gone by now. */
+export const parseAcceptedGatewayConfig = (text: string, dir: string, env: Env): GatewayConfig => {
+  const source = parseYamlFile(text, join(dir, gatewayFileName), env)
   const { options, problems } = checkGatewayOptions(source)
   if (options === undefined || source.problems.length + problems.length > 0)
-    throw new Error('gateway.yaml, as the gateway was started with it, is not valid for the version of this process')
+    throw new Error('gateway.yaml, as the gateway has it, is not valid for the version of this process')
   return toGatewayConfig(options)
 }
 

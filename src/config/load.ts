@@ -2,36 +2,38 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { isDirectory } from '../util/files.ts'
-import { directoryError, displayPath, fileNamesIn, yamlBaseNames } from './config-files.ts'
+import { directoryError, displayPath, fileNamesIn, filesOf, filesOnDisk, recordTexts, yamlBaseNames } from './config-files.ts'
+import type { FileTexts } from './config-files.ts'
 import type { EffectiveFile } from './effective-file.ts'
-import { missingDirectoryHint, readGatewayConfig } from './gateway-config.ts'
+import { gatewayFileName, missingDirectoryHint, parseAcceptedGatewayConfig, readGatewayConfig } from './gateway-config.ts'
 import type { GatewayReadResult } from './gateway-config.ts'
 import { openMethodTables } from './method-tables.ts'
 import { duplicateHosts } from './hosts.ts'
 import { readNetworkConfig } from './network-config.ts'
-import type { NetworkReadResult } from './network-config.ts'
+import type { NetworkReadContext, NetworkReadResult } from './network-config.ts'
 import { isSamePlace, sortProblems } from './problem.ts'
 import type { Problem } from './problem.ts'
 import { rateWarnings } from './warnings.ts'
 import { hostsWithoutCertificate } from './tls-check.ts'
-import type { Config } from './types.ts'
+import type { Config, GatewayConfig } from './types.ts'
 import type { Env } from './variables.ts'
 
 /** A configuration directory that was just read. */
 export interface LoadedConfig extends Config {
   /** gateway.yaml and the files of the served networks, as far as they have no problems. */
   readonly effective: readonly EffectiveFile[]
+  /** Of all its files, for loadAcceptedConfig(). */
+  readonly texts: FileTexts
 }
 
 /** Reads a configuration directory and collects the problems of all its files. Opens nothing else. */
 export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env: Env): Promise<LoadedConfig> => {
   const root = resolve(dir)
   if (!isDirectory(root))
-    return { gateway: undefined, networks: [], unserved: [], problems: [noDirectoryProblem(root)], warnings: [], effective: [] }
-  const gateway = readGatewayConfig(root, env)
-  const tables = openMethodTables(root)
-  const names = networkNames(root)
-  const networks = await Promise.all(names.map(name => readNetworkConfig(networkFilePath(root, name), { plugins, tables, env })))
+    return { gateway: undefined, networks: [], unserved: [], problems: [noDirectoryProblem(root)], warnings: [], effective: [], texts: {} }
+  const { files, texts } = recordTexts(root, filesOnDisk)
+  const gateway = readGatewayConfig(root, env, files)
+  const networks = await readNetworks(root, { plugins, env, files })
   const misnamed = misnamedFileProblems(root, 'networks')
   const problems = [
     ...gateway.problems,
@@ -40,17 +42,44 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
     ...misnamed,
     ...misnamedFileProblems(root, 'methods'),
     // The problem of a misnamed file already says why no network is configured.
-    ...(names.length + misnamed.length === 0 ? [noNetworksProblem(root)] : []),
+    ...(networks.length + misnamed.length === 0 ? [noNetworksProblem(root)] : []),
   ]
   return {
     gateway: gateway.config,
     networks: networks.flatMap(({ config }) => config ?? []),
     unserved: networks.flatMap(({ unserved }) => unserved ?? []),
     effective: [gateway, ...networks].flatMap(({ effective }) => effective ?? []),
+    texts,
     problems: sortProblems(problems),
     // What is a problem already needs no warning.
     warnings: sortProblems(warningsOf(gateway, networks).filter(warning => !problems.some(problem => isSamePlace(problem, warning)))),
   }
+}
+
+/** The configuration of texts that another process has accepted, whatever has become of the files since. Plugins may be gone: a problem. */
+export const loadAcceptedConfig = async (
+  dir: string,
+  texts: FileTexts,
+  plugins: readonly AnyPlugin[],
+  env: Env,
+): Promise<Config & { readonly gateway: GatewayConfig }> => {
+  const root = resolve(dir)
+  const networks = await readNetworks(root, { plugins, env, files: filesOf(root, texts) })
+  return {
+    gateway: parseAcceptedGatewayConfig(texts[gatewayFileName] ?? '', root, env),
+    networks: networks.flatMap(({ config }) => config ?? []),
+    unserved: networks.flatMap(({ unserved }) => unserved ?? []),
+    problems: sortProblems(networks.flatMap(({ problems }) => problems)),
+    warnings: [],
+  }
+}
+
+const readNetworks = (
+  root: string,
+  { plugins, env, files }: Required<Omit<NetworkReadContext, 'tables'>>,
+): Promise<readonly NetworkReadResult[]> => {
+  const tables = openMethodTables(root, files)
+  return Promise.all(networkNames(root, files).map(name => readNetworkConfig(networkFilePath(root, name), { plugins, tables, env, files })))
 }
 
 /** What is valid in each file, but probably not meant, or does not fit the other files. */
@@ -67,7 +96,8 @@ const warningsOf = (gateway: GatewayReadResult, networks: readonly NetworkReadRe
 }
 
 /** The networks that a configuration directory has files for, sorted. */
-export const networkNames = (dir: string): readonly string[] => yamlBaseNames(join(dir, 'networks')).filter(name => !name.endsWith('.test'))
+export const networkNames = (dir: string, files = filesOnDisk): readonly string[] =>
+  yamlBaseNames(join(dir, 'networks'), files).filter(name => !name.endsWith('.test'))
 
 const networkFilePath = (dir: string, name: string): string => join(dir, 'networks', `${name}.yaml`)
 

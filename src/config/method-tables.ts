@@ -6,7 +6,8 @@ import { compileCheckedTable, compileTable } from '../services/method-table/comp
 import type { CompiledTable } from '../services/method-table/table-types.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
-import { displayPath, yamlBaseNames } from './config-files.ts'
+import { displayPath, filesOnDisk, yamlBaseNames } from './config-files.ts'
+import type { ConfigFiles } from './config-files.ts'
 import type { Problem } from './problem.ts'
 import { readYamlFile } from './yaml-file.ts'
 import type { YamlFile } from './yaml-file.ts'
@@ -17,13 +18,13 @@ export interface MethodTables {
   read(network: YamlFile): { readonly table: CompiledTable | undefined; readonly problems: readonly Problem[] }
 }
 
-export const openMethodTables = (dir: string): MethodTables => {
-  const names = yamlBaseNames(join(dir, 'methods'))
+export const openMethodTables = (dir: string, files = filesOnDisk): MethodTables => {
+  const names = yamlBaseNames(join(dir, 'methods'), files)
   const tableByName = new Map<string, CompiledTable | undefined>()
 
   const readTableFile = (name: string): readonly Problem[] => {
     const path = join(dir, 'methods', `${name}.yaml`)
-    const parsed = findParsedTable(path)
+    const parsed = findParsedTable(path, files)
     if (parsed === undefined) return parseTableFile(name, path)
     const { table, issues } = compileCheckedTable(parsed)
     tableByName.set(name, table)
@@ -31,7 +32,7 @@ export const openMethodTables = (dir: string): MethodTables => {
   }
 
   const parseTableFile = (name: string, path: string): readonly Problem[] => {
-    const source = readYamlFile(path)
+    const source = readYamlFile(path, undefined, files)
     const { table, issues } = source.value === undefined ? { table: undefined, issues: [] } : compileTable(source.value)
     const problems = [...source.problems, ...issues.map(({ path, message, hint }) => source.problemAt(path, message, hint))]
     tableByName.set(name, problems.length === 0 ? table : undefined)
@@ -70,10 +71,10 @@ const parsedTablesFile = fileURLToPath(new URL('parsed-tables.json', import.meta
  * The value of a method table by its text, for texts that were parsed and checked at build time: YAML of that size takes 40 ms to
  * parse, a tenth of a start. Undefined for any other text.
  */
-export const findParsedTable = (path: string, file = parsedTablesFile): unknown => {
+export const findParsedTable = (path: string, files: ConfigFiles, file = parsedTablesFile): unknown => {
   try {
     const tables: unknown = JSON.parse(readFileSync(file, 'utf8'))
-    return isJsonObject(tables) ? tables[hashOf(readFileSync(path))] : undefined
+    return isJsonObject(tables) ? tables[hashOf(files.read(path))] : undefined
   } catch {
     return undefined // the reader of the YAML file reports what is wrong
   }

@@ -1,6 +1,7 @@
 import { basename } from 'node:path'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { isJsonObject } from '../util/json.ts'
+import type { ConfigFiles } from './config-files.ts'
 import { effectiveStep } from './effective-file.ts'
 import type { EffectiveFile } from './effective-file.ts'
 import { jsonPointer } from '../util/json-path.ts'
@@ -38,10 +39,12 @@ export interface NetworkReadContext {
   readonly plugins: readonly AnyPlugin[]
   readonly tables: MethodTables
   readonly env: Env
+  /** Those on disk unless given. */
+  readonly files?: ConfigFiles
 }
 
-export const readNetworkConfig = async (path: string, { plugins, tables, env }: NetworkReadContext): Promise<NetworkReadResult> => {
-  const source = readYamlFile(path, env)
+export const readNetworkConfig = async (path: string, { plugins, tables, env, files }: NetworkReadContext): Promise<NetworkReadResult> => {
+  const source = readYamlFile(path, env, files)
   if (source.value === undefined) return { problems: unreadableFileProblems(source), warnings: [], hosts: [] }
   const checked = checkOptions({ source, namePath: [], owner: '', schema: networkSchema })
   const hosts = listHosts(source)

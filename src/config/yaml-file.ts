@@ -1,12 +1,11 @@
 import { isUtf8 } from 'node:buffer'
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { isCollection, isMap, isScalar, isSeq } from 'yaml'
 import type { ParsedNode } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
 import { describeReadError } from '../util/files.ts'
 import { jsonPointer, valueAt } from '../util/json-path.ts'
-import { displayPath } from './config-files.ts'
+import { displayPath, filesOnDisk } from './config-files.ts'
 import type { Problem } from './problem.ts'
 import { maskRanges, maskSourceLine, maskUrls, maskValues } from './masking.ts'
 import type { SecretRange } from './masking.ts'
@@ -53,9 +52,9 @@ export interface YamlFile {
 }
 
 /** Reads one file. Without `env`, `$` is a character like any other. */
-export const readYamlFile = (path: string, env?: Env): YamlFile => {
+export const readYamlFile = (path: string, env?: Env, files = filesOnDisk): YamlFile => {
   try {
-    const bytes = readFileSync(path)
+    const bytes = files.read(path)
     return isUtf8(bytes) ? parseYamlFile(bytes.toString(), path, env) : unreadableFile(path, encodingProblem(bytes))
   } catch (error) {
     if (!isSystemError(error)) throw error

@@ -1,6 +1,7 @@
 import { compareConfigs, formatChange, formatReloadProblem, reloadGatewayConfig } from './config-changes.ts'
 import type { ConfigChange } from './config-changes.ts'
 import type { PartialProblem, Problem } from '../config/problem.ts'
+import type { FileTexts } from '../config/config-files.ts'
 import type { EffectiveFile } from '../config/effective-file.ts'
 import type { Config, GatewayConfig } from '../config/types.ts'
 import type { Log } from '../services/log.ts'
@@ -15,6 +16,7 @@ export type ValidConfig = Config & {
   readonly gateway: GatewayConfig
   /** Its files, for people; absent where the configuration was made otherwise. */
   readonly effective?: readonly EffectiveFile[]
+  readonly texts?: FileTexts
 }
 
 /** Reads the files of the configuration, to apply them or to show what would change; returns their problems if they have any. */

@@ -48,17 +48,19 @@ const realWorker = (config: ValidConfig) => {
 
 const configOf = (gateway: object) => ({ gateway, networks: [] }) as unknown as ValidConfig // no more is read of it here
 
+const shared = (configId: string) => ({ configId, texts: {} })
+
 /** Of a gateway with these workers, which have started with the configuration `old`. */
 const openReload = (...workers: readonly ReturnType<typeof fakeWorker>[]) => {
   const log = new TestLog()
   const ready = workers.map(({ worker }) => worker)
-  return { log, ready, reload: new SharedReload({ configId: 'old', workers: () => ready, log }) }
+  return { log, ready, reload: new SharedReload({ configuration: shared('old'), workers: () => ready, log }) }
 }
 
 t.test('all workers commit when all have prepared; a worker that has exited meanwhile does not count', async t => {
   const [one, two, exited] = [fakeWorker(), fakeWorker(), fakeWorker('exited')]
   const { reload, ready } = openReload(one, two, exited)
-  const prepared = await reload.prepare('new')
+  const prepared = await reload.prepare(shared('new'))
   t.same(one.received, ['prepare new'])
   ready.pop()
   prepared.commit()
@@ -72,7 +74,7 @@ t.test('all workers commit when all have prepared; a worker that has exited mean
 })
 
 t.test('no worker commits when one has a problem, which is reported once, or does not answer in time', async t => {
-  const problem = { message: 'the files changed while the workers read them' }
+  const problem = { message: 'a worker has other code of a plugin than the primary', hint: 'restart the gateway' }
   const cases: readonly { readonly answers: readonly Answer[]; readonly problems: readonly PartialProblem[] }[] = [
     { answers: [[], [problem], [problem]], problems: [problem] },
     { answers: [[], 'late'], problems: [{ message: 'a worker did not prepare the reload within 30 s' }] },
@@ -80,23 +82,23 @@ t.test('no worker commits when one has a problem, which is reported once, or doe
   for (const { answers, problems } of cases) {
     const workers = answers.map(answer => fakeWorker(answer))
     const { reload } = openReload(...workers)
-    const error = await reload.prepare('new').catch((rejected: unknown) => rejected)
+    const error = await reload.prepare(shared('new')).catch((rejected: unknown) => rejected)
     t.same(error instanceof ReloadError && error.problems, problems)
     for (const { received } of workers) t.same(received, ['prepare new', 'abandon'])
   }
 })
 
-t.test('workers that read other files than the primary, or than each other, do not commit', async t => {
+t.test('workers that have another configuration of the files than the primary, or than each other, do not commit', async t => {
   const [before, after] = [configOf({ watch: false }), configOf({ watch: true })]
   t.not(configId(before), configId(after))
   for (const [read, problems] of [
     [[after, after], undefined],
-    [[after, before], [{ message: 'the files changed while the workers read them' }]],
-    [[before, before], [{ message: 'the files changed while the workers read them' }]],
+    [[after, before], [{ message: 'a worker has other code of a plugin than the primary', hint: 'restart the gateway' }]],
+    [[before, before], [{ message: 'a worker has other code of a plugin than the primary', hint: 'restart the gateway' }]],
   ] as const) {
     const workers = read.map(realWorker)
     const { reload } = openReload(...workers)
-    const result = await reload.prepare(configId(after)).catch((rejected: unknown) => rejected)
+    const result = await reload.prepare(shared(configId(after))).catch((rejected: unknown) => rejected)
     t.same(result instanceof ReloadError ? result.problems : undefined, problems)
     if (!(result instanceof ReloadError)) (result as { commit(): void }).commit()
     const expected = read.map(config => (problems === undefined ? ['commit'] : config === after ? ['abandon'] : []))
@@ -116,7 +118,7 @@ t.test('a configuration that reloads have made has the ID of one that was read',
 t.test('a worker that becomes ready during a reload gets the configuration of the others', async t => {
   const [one, early, late, same] = [fakeWorker(), fakeWorker(), fakeWorker(), fakeWorker()]
   const { reload, ready, log } = openReload(one)
-  const prepared = await reload.prepare('new')
+  const prepared = await reload.prepare(shared('new'))
   ready.push(early.worker)
   reload.addWorker(early.worker, 'old')
   t.same(early.received, [], 'it has what the others still have')
@@ -130,11 +132,11 @@ t.test('a worker that becomes ready during a reload gets the configuration of th
 
 t.test('a worker that cannot get the configuration of the others is reported', async t => {
   const { reload, log } = openReload()
-  const worker = fakeWorker([{ message: 'the files changed while the workers read them' }])
+  const worker = fakeWorker([{ message: 'a worker has other code of a plugin than the primary', hint: 'restart the gateway' }])
   reload.addWorker(worker.worker, 'newer')
   await new Promise(setImmediate)
   t.same(worker.received, ['prepare old', 'abandon'])
-  t.match(log.lines, [{ level: 'warn', message: 'worker has read files that were not reloaded yet: reload them' }])
+  t.match(log.lines, [{ level: 'warn', message: /^worker has not the configuration of the others/ }])
 })
 
 t.test('a worker that is to prepare two reloads at once runs nothing on that was neither committed nor abandoned', async t => {
@@ -147,7 +149,7 @@ t.test('a worker that is to prepare two reloads at once runs nothing on that was
     return { commit: () => void ended.push(`${name} committed`), abandon: async () => void ended.push(`${name} abandoned`) }
   }
   const reload = new WorkerReload({ prepareReload }, async () => config, new TestLog())
-  const prepare = (id: number) => reload.prepare({ id, configId: configId(config) })
+  const prepare = (id: number) => reload.prepare({ id, ...shared(configId(config)) })
   t.same(await Promise.all([prepare(1), prepare(2)]), [[], []])
   reload.end({ id: 2, isCommitted: true })
   t.same(ended, ['reload 1 abandoned', 'reload 2 committed'])
@@ -158,7 +160,7 @@ t.test('a reload that cannot be abandoned is reported, and the next ones are pre
   const prepareReload = async () => ({ commit() {}, abandon: () => Promise.reject(new Error('EBADF')) })
   const log = new TestLog()
   const reload = new WorkerReload({ prepareReload }, async () => config, log)
-  for (const id of [1, 2, 3]) t.same(await reload.prepare({ id, configId: configId(config) }), [])
+  for (const id of [1, 2, 3]) t.same(await reload.prepare({ id, ...shared(configId(config)) }), [])
   reload.end({ id: 3, isCommitted: false })
   await new Promise(setImmediate)
   t.match(log.lines, Array(3).fill({ level: 'error', fields: { err: { message: 'EBADF' } }, message: 'reload could not be abandoned' }))
@@ -175,9 +177,9 @@ t.test('two reloads and their ends that wait in a full pipe all arrive', async t
   })
   primary.handle({ prepareReload: ({ id }) => received.push(id), endReload: end => received.push(end) })
   worker.tell('logLevel', { level: 'info' })
-  void worker.call('prepareReload', { id: 2, configId: 'new' }, 30_000)
+  void worker.call('prepareReload', { id: 2, ...shared('new') }, 30_000)
   worker.tell('endReload', { id: 2, isCommitted: true })
-  void worker.call('prepareReload', { id: 3, configId: 'newer' }, 30_000)
+  void worker.call('prepareReload', { id: 3, ...shared('newer') }, 30_000)
   worker.tell('endReload', { id: 3, isCommitted: false })
   flush()
   t.same(received, [2, { id: 2, isCommitted: true }, 3, { id: 3, isCommitted: false }])

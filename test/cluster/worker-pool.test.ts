@@ -40,7 +40,15 @@ const openPool = async (env: Record<string, string> = {}) => {
   const workerEnv = { NODE_OPTIONS: '', ...env } // without tap, which would load itself into the worker
   const pool = await openWorkerPool(
     {
-      ...{ exec, args: [], env: workerEnv, size: 1, metrics: createMetricsRegistry(), configId: '', stopTimeoutMs: 15_000 },
+      ...{
+        exec,
+        args: [],
+        env: workerEnv,
+        size: 1,
+        metrics: createMetricsRegistry(),
+        configuration: { configId: '', texts: {} },
+        stopTimeoutMs: 15_000,
+      },
       connections,
       handlersOf(worker) {
         channel = worker
@@ -160,7 +168,15 @@ t.test('connections are held until all workers are ready, or the later ones take
     connections.release = () => void events.push(`release to ${readyCount}`)
     let readyCount = 0
     const options = {
-      ...{ exec, args: [], env: { NODE_OPTIONS: '' }, size, metrics: createMetricsRegistry(), configId: '', stopTimeoutMs: 15_000 },
+      ...{
+        exec,
+        args: [],
+        env: { NODE_OPTIONS: '' },
+        size,
+        metrics: createMetricsRegistry(),
+        configuration: { configId: '', texts: {} },
+        stopTimeoutMs: 15_000,
+      },
       ...{ connections, handlersOf: () => noHandlers, onExit: () => undefined },
     }
     const opening = openWorkerPool(options, clock, new TestLog())

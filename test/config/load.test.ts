@@ -1,11 +1,13 @@
+import { writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { formats, parseDuration, parseSize } from '../../src/config/formats.ts'
-import { parseStartedGatewayConfig, readGatewayConfig } from '../../src/config/gateway-config.ts'
-import { loadConfig, networkNames } from '../../src/config/load.ts'
-import type { NetworkConfig } from '../../src/config/types.ts'
+import { parseAcceptedGatewayConfig, readGatewayConfig } from '../../src/config/gateway-config.ts'
+import { loadAcceptedConfig, loadConfig, networkNames } from '../../src/config/load.ts'
+import type { GatewayConfig, NetworkConfig } from '../../src/config/types.ts'
+import { configId } from '../../src/core/config-changes.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { networkYaml, stubPlugins, writeConfig } from './config-fixture.ts'
 
@@ -30,14 +32,30 @@ const readConfig = (...args: Parameters<typeof readGatewayConfig>) => {
   return result
 }
 
-t.test('a gateway.yaml that a gateway was started with is read although the files that it names are gone', t => {
+t.test('a gateway.yaml that a gateway has accepted is read although the files that it names are gone', t => {
   const text =
     'store: lmdb:./data\nplans: { core: { dailyCredits: 1 } }\njwt: { issuer: https://a.test, audience: [b], keyFile: gone.json }\n'
   const dir = writeConfig(t.testdir(), { 'gateway.yaml': text })
   t.match(readConfig(dir, {}).problems, [{ message: /^jwt\.keyFile: / }])
-  t.match(parseStartedGatewayConfig(text, dir, {}), { store: { path: join(dir, 'data') }, plans: { core: { name: 'core' } }, workers: 1 })
-  t.throws(() => parseStartedGatewayConfig('', dir, {}), /as the gateway was started with it, is not valid/)
+  t.match(parseAcceptedGatewayConfig(text, dir, {}), { store: { path: join(dir, 'data') }, plans: { core: { name: 'core' } }, workers: 1 })
+  t.throws(() => parseAcceptedGatewayConfig('', dir, {}), /as the gateway has it, is not valid/)
   t.end()
+})
+
+t.test('texts that were accepted are the same configuration, whatever has become of the files', async t => {
+  const files = {
+    'networks/net.yaml': networkYaml('net'),
+    'networks/other.yaml': networkYaml('other'),
+    'networks/net.test.yaml': 'cases: []',
+  }
+  const dir = writeConfig(t.testdir(), files)
+  const { gateway, networks, problems, texts } = await loadConfig(dir, stubPlugins, {})
+  t.same(problems, [])
+  t.same(Object.keys(texts).sort(), ['gateway.yaml', 'methods/ethereum.yaml', 'networks/net.yaml', 'networks/other.yaml'])
+  for (const file of [...Object.keys(texts), 'networks/new.yaml']) writeFileSync(join(dir, file), 'broken: [')
+  const accepted = await loadAcceptedConfig(dir, texts, stubPlugins, {})
+  t.same(accepted.problems, [])
+  t.equal(configId(accepted), configId({ gateway: gateway as GatewayConfig, networks }))
 })
 
 t.test('a small gateway.yaml gets its defaults, as numbers', t => {

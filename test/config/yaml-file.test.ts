@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t from '../support/tap.ts'
 import { stringify } from 'yaml'
+import { filesOnDisk } from '../../src/config/config-files.ts'
 import { readGatewayConfig } from '../../src/config/gateway-config.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { openMethodTables, findParsedTable, writeParsedTables } from '../../src/config/method-tables.ts'
@@ -290,14 +291,14 @@ t.test('a method table that the build has parsed is not parsed again until its t
   const dir = t.testdir({ methods })
   const [good, bad, wrong] = ['good', 'bad', 'wrong'].map(name => join(dir, 'methods', `${name}.yaml`)) as [string, string, string]
   const file = join(dir, 'parsed.json')
-  t.equal(findParsedTable(good, file), undefined, 'nothing was parsed yet')
+  t.equal(findParsedTable(good, filesOnDisk, file), undefined, 'nothing was parsed yet')
   writeParsedTables(dir, file)
-  t.match(findParsedTable(good, file), { methods: { eth_a: { cost: 5 } } })
-  for (const path of [bad, wrong]) t.equal(findParsedTable(path, file), undefined, 'its problems are reported from the YAML')
+  t.match(findParsedTable(good, filesOnDisk, file), { methods: { eth_a: { cost: 5 } } })
+  for (const path of [bad, wrong]) t.equal(findParsedTable(path, filesOnDisk, file), undefined, 'its problems are reported from the YAML')
   writeFileSync(good, 'methods: { eth_a: { cost: 6 } }\n')
-  t.equal(findParsedTable(good, file), undefined)
+  t.equal(findParsedTable(good, filesOnDisk, file), undefined)
   writeFileSync(file, '{ "half')
-  t.equal(findParsedTable(good, file), undefined, 'a damaged file is as none')
+  t.equal(findParsedTable(good, filesOnDisk, file), undefined, 'a damaged file is as none')
 })
 
 t.test('a folder of networks whose symbolic links form a loop is named as such', async t => {

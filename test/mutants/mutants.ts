@@ -1129,7 +1129,7 @@ export const mutants: readonly Mutant[] = [
   },
   // Reload and configuration.
   {
-    rule: 'workers that read other files than the primary do not commit',
+    rule: 'workers that have another configuration of the files than the primary do not commit',
     file: 'src/cluster/shared-reload.ts',
     text: 'configId(config) !== expectedId',
     broken: 'false',
