@@ -65,7 +65,7 @@ export interface RequestLogStore {
   sweepRequests(limits: RequestLogLimits, accounts: Iterable<string>): Promise<void>
   /** The newest first. */
   requests(account: string): MaybePromise<readonly StoredRequest[]>
-  /** Those of all accounts with this request id, at most `maxFoundRequests`; the newest first. Reads the log of all accounts, in parts. */
+  /** Those of all accounts with this request id, at most `maxFoundRequests`; the newest first. Reads their ids, and the batches that have this one, in parts. */
   findRequests(requestId: string): Promise<readonly FoundRequest[]>
   dropRequests(account: string): Promise<void>
 }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { parseVector, readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
@@ -13,7 +14,9 @@ const logOf = (account: string, span: string): string => `log:${account}:${span}
 const spansOf = (account: string): string => `spansOf:${account}`
 /** By account: the same. */
 const accountsIn = (span: string): string => `accounts:${span}`
-/** By span: the bytes of all accounts. */
+/** By batch: its accounts, each with the digests of its request ids behind it. */
+const idsIn = (span: string): string => `ids:${span}`
+/** By span: the bytes of all accounts, with those of the ids. */
 const spans = 'spans'
 /** The bytes of all spans: a batch is written only where they stay below the limit. */
 const size = { table: 'size', field: 'bytes' }
@@ -27,14 +30,18 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
     })
     const [first] = rows
     if (first === undefined) return
-    const bytes = rows.reduce((sum, row) => sum + row.sums[1], 0)
+    const ids = accounts.map(({ account, requests }) => `${account} ${digestsOf(requests)}`).join(' ')
+    const bytes = rows.reduce((sum, row) => sum + row.sums[1], ids.length)
     await retryCommit(async () => {
       const { isDone, found } = await engine.commit(tag, {
         guards: [
           { table: logOf(first.account, span), field: id, is: undefined },
           { ...size, atMost: limits.maxBytes - bytes },
         ],
-        puts: rows.map(({ account, value }) => ({ table: logOf(account, span), field: id, value })),
+        puts: [
+          ...rows.map(({ account, value }) => ({ table: logOf(account, span), field: id, value })),
+          { table: idsIn(span), field: id, value: ids },
+        ],
         adds: [
           { table: spans, field: span, by: bytes },
           { ...size, by: bytes },
@@ -74,9 +81,17 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
   async findRequests(requestId) {
     // By account and id: a batch that was sent again in the next span is in both.
     const found = new Map<string, FoundRequest>()
-    for (const span of (await readSpans(engine)).toReversed()) {
-      for (const request of await findInSpan(engine, span, requestId)) found.set(`${request.account} ${request.id}`, request)
-      if (found.size >= maxFoundRequests) break
+    const newestFirst = (await readSpans(engine)).toReversed()
+    for (let from = 0; from < newestFirst.length && found.size < maxFoundRequests; from += spansPerRead) {
+      const some = newestFirst.slice(from, from + spansPerRead)
+      const { tables } = await engine.read(
+        tag,
+        some.map(span => ({ table: idsIn(span) })),
+      )
+      for (const [i, span] of some.entries()) {
+        for (const request of await readFound(engine, span, requestId, tables[i])) found.set(`${request.account} ${request.id}`, request)
+        if (found.size >= maxFoundRequests) break
+      }
     }
     return [...found.values()].sort(byAge).slice(0, maxFoundRequests)
   },
@@ -94,26 +109,51 @@ const parseBatch = (id: string, value: string): readonly StoredRequest[] =>
 /** The newest first. */
 const byAge = (a: StoredRequest, b: StoredRequest): number => b.time - a.time || (a.id < b.id ? 1 : -1)
 
-/** Only batches that have the text are parsed. Others who use the store get their turn in between. */
-const findInSpan = async (engine: Engine, span: string, requestId: string): Promise<readonly FoundRequest[]> => {
+/** Of 36 bits: what is found by them is compared. A log of 64 MiB has 2 MB of them. */
+const digestChars = 6
+
+const digestOf = (requestId: string): string => hash('sha1', requestId, 'base64url').slice(0, digestChars)
+
+/** Once each: all calls of a batch, or of a WebSocket, have one id. */
+const digestsOf = (requests: readonly LoggedRequest[]): string =>
+  Array.from(new Set(requests.map(({ requestId }) => requestId)), digestOf).join('')
+
+const batchesPerRead = 24
+
+/** Others who use the store get their turn in between. */
+const readFound = async (
+  engine: Engine,
+  span: string,
+  requestId: string,
+  ids: ReadonlyMap<string, string> = new Map(),
+): Promise<readonly FoundRequest[]> => {
   const found: FoundRequest[] = []
-  const accounts = [...(await readTable(engine, tag, accountsIn(span))).keys()]
-  const text = JSON.stringify(requestId)
-  for (let from = 0; from < accounts.length; from += spansPerRead) {
-    const some = accounts.slice(from, from + spansPerRead)
+  const batches = batchesWith(ids, digestOf(requestId))
+  for (let from = 0; from < batches.length; from += batchesPerRead) {
+    const some = batches.slice(from, from + batchesPerRead)
     const { tables } = await engine.read(
       tag,
-      some.map(account => ({ table: logOf(account, span) })),
+      some.map(({ account, id }) => ({ table: logOf(account, span), fields: [id] })),
     )
-    for (const [i, account] of some.entries()) {
-      for (const [id, value] of tables[i] ?? []) {
-        if (!value.includes(text)) continue
-        for (const request of parseBatch(id, value)) if (request.requestId === requestId) found.push({ ...request, account })
-      }
+    for (const [i, { account, id }] of some.entries()) {
+      const value = tables[i]?.get(id)
+      if (value === undefined) continue
+      for (const request of parseBatch(id, value)) if (request.requestId === requestId) found.push({ ...request, account })
     }
     await setImmediate()
   }
   return found
+}
+
+/** The digest may also be found across two others, which costs a look. */
+const batchesWith = (ids: ReadonlyMap<string, string>, digest: string) => {
+  const batches: { readonly account: string; readonly id: string }[] = []
+  for (const [id, value] of ids) {
+    if (!value.includes(digest)) continue
+    const words = value.split(' ')
+    for (let i = 1; i < words.length; i += 2) if (words[i]?.includes(digest)) batches.push({ account: words[i - 1] ?? '', id })
+  }
+  return batches
 }
 
 /** The oldest first. */
@@ -170,5 +210,10 @@ const dropSpan = async (engine: Engine, span: string): Promise<void> => {
   const own = { table: spans, field: span }
   const is = (await readTable(engine, tag, spans, [span])).get(span)
   // Of several processes, one takes its bytes off.
-  await engine.commit(tag, { guards: [{ ...own, is }], adds: [{ ...size, by: -Number(is ?? 0) }], dels: [own], drops: [accountsIn(span)] })
+  await engine.commit(tag, {
+    guards: [{ ...own, is }],
+    adds: [{ ...size, by: -Number(is ?? 0) }],
+    dels: [own],
+    drops: [accountsIn(span), idsIn(span)],
+  })
 }

@@ -1,17 +1,22 @@
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { copyFile, mkdir, readdir, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { open } from 'lmdb'
 import t from '../support/tap.ts'
+import { openEngineStore } from '../../src/store/engine-store.ts'
+import type { Engine } from '../../src/store/engine.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease-accounting.ts'
 import type { LeaseRequest } from '../../src/store/lease-accounting.ts'
 import { assertLocalFilesystem } from '../../src/store/lmdb/data-folder.ts'
+import { openLmdbFolder } from '../../src/store/lmdb/lmdb-store.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { neverExpires } from '../../src/store/record-store.ts'
+import { requestSpanMs } from '../../src/store/request-log-store.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { dayMs, hourMs } from '../../src/util/dates.ts'
-import { TestClock } from '../support/fakes.ts'
+import { TestClock, fakeLoggedRequest } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { accountStoreContract } from './account-store-contract.ts'
 import { ledgerStoreContract, storeClockContract } from './ledger-store-contract.ts'
@@ -35,6 +40,49 @@ t.test('lmdb follows a clock within reason', async t => {
 })
 t.test('lmdb fulfills the contract of record stores', t => recordStoreContract(t, tempStore))
 t.test('lmdb fulfills the contract of request logs', t => requestLogContract(t, tempStore))
+t.test('a request is found by its id in a full log with a few reads of a small part of it', async t => {
+  const clock = new TestClock()
+  const folder = await openLmdbFolder(await tempFolder(t), clock)
+  const read = { count: 0, chars: 0 }
+  const counting: Engine = {
+    ...folder,
+    async read(tag, reads) {
+      const result = await folder.read(tag, reads)
+      read.count += 1
+      for (const rows of result.tables) for (const row of rows) read.chars += row.join('').length
+      return result
+    },
+  }
+  const store = openEngineStore(counting, clock)
+  t.teardown(() => store.close())
+  const limits = { retentionMs: 24 * hourMs, maxBytes: 4_000_000 }
+  const accounts = ['acc_1', 'acc_2', 'acc_3']
+  const requestsOf = (account: string, span: number) =>
+    Array.from({ length: 10 }, (_, i) => ({
+      ...fakeLoggedRequest,
+      requestId: createHash('sha256').update(`${account} ${span} ${i}`).digest('hex').slice(0, 24),
+      params: 'x'.repeat(1_000),
+    }))
+  const spans = (24 * hourMs) / requestSpanMs
+  for (let span = 0; span < spans; span += 1) {
+    await store.addRequests(
+      { id: `p-${span}`, accounts: accounts.map(account => ({ account, requests: requestsOf(account, span) })) },
+      limits,
+    )
+    clock.advance(requestSpanMs)
+  }
+  const chars = 3 * JSON.stringify(await store.requests('acc_1')).length
+  t.ok(chars > 3_900_000, `${chars}: it is full`)
+  for (const [requestId, found] of [
+    [requestsOf('acc_2', spans - 100)[4]?.requestId ?? '', 1],
+    ['none', 0],
+  ] as const) {
+    Object.assign(read, { count: 0, chars: 0 })
+    t.equal((await store.findRequests(requestId)).length, found)
+    t.ok(read.count <= 8, `${read.count} reads`)
+    t.ok(read.chars < chars / 50, `${read.chars} characters`)
+  }
+})
 t.test('lmdb drops no record because its clock is ahead for a while', async t => {
   const clock = new TestClock()
   const store = await tempStore(t, clock)
