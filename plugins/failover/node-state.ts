@@ -2,6 +2,7 @@ import { Backoff, CircuitBreaker, RateLimitBackoff, activityOf, getOrCreate, nod
 import type { CallOutcome, ExclusionReason, NodeReason, NodeStatus, UpstreamActivity, UpstreamRate } from '../../src/plugin/internal.ts'
 import type { Services, Target } from '../../src/plugin/plugin.ts'
 import { LateCalls } from './late-calls.ts'
+import { NodeErrors } from './node-errors.ts'
 
 /** Stands for the calls of every class of methods. */
 export const allClasses = 'all'
@@ -129,6 +130,7 @@ const probeTimeoutMs = 1000
 /** All that is known of the health of one node, by class of method: what calls and probes have shown goes in, judge() says what follows. */
 export class NodeState {
   readonly activity: UpstreamActivity
+  readonly errors: NodeErrors
   readonly #options: NodeStateOptions
   readonly #rate: UpstreamRate | undefined
   /** Undefined while the node has limited nothing. */
@@ -145,6 +147,7 @@ export class NodeState {
     const { target, services } = options
     this.#options = options
     this.activity = activityOf(target)
+    this.errors = new NodeErrors(target.name, services)
     this.#rate = rateOf(target, services)
     this.#endReports = services.nodes.add(target.name, () => this.status)
   }
@@ -195,7 +198,8 @@ export class NodeState {
     const inForce = new Set(restrictions.map(each => keyOf(each.class, each.reason)))
     for (const key of this.#restrictedSince.keys()) if (!inForce.has(key)) this.#restrictedSince.delete(key)
     const lastRestrictions = [...this.#lastRestrictions.values()]
-    return { lastRestrictions, usable, restrictions, isPartner: target.source === 'partner', inFlight: inFlight() }
+    const errors = this.errors.list()
+    return { lastRestrictions, errors, usable, restrictions, isPartner: target.source === 'partner', inFlight: inFlight() }
   }
 
   lateCallsOf(methodClass: string): LateCalls {

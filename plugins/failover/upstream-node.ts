@@ -1,12 +1,13 @@
 import { metricDefinitions } from '../../src/plugin/internal.ts'
 import type { CallOutcome, ExclusionReason, DirectNext, LatencyTracker } from '../../src/plugin/internal.ts'
 import { Cancellation, isFailure, refuse, withContext } from '../../src/plugin/plugin.ts'
-import type { Call, Counter, Failure, Gauge, Histogram, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import type { Call, Failure, Gauge, Histogram, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { hungSince, lateAfterMs } from './late-calls.ts'
 import { NodeAttempt, isRateLimited, late, outcomeOf } from './node-attempt.ts'
 import type { MovableCall } from './node-attempt.ts'
+import { isErrorOfNode } from './node-errors.ts'
 import { NodeState, allClasses } from './node-state.ts'
 
 /** A call as failover gets it, and the plugins below failover. */
@@ -22,7 +23,6 @@ export abstract class UpstreamNode {
   protected readonly cancellation = new Cancellation()
   readonly #options: FailoverOptions['breaker']
   readonly #services: Services
-  readonly #failures: Counter
   readonly #duration: Histogram
   readonly #requestsInFlight: Gauge
   readonly #inFlight = new Set<NodeAttempt>()
@@ -39,7 +39,6 @@ export abstract class UpstreamNode {
     if (target.headers !== undefined) Object.freeze(target.headers)
     this.#options = options
     this.#services = services
-    this.#failures = metrics.counter(metricDefinitions.upstreamFailures, { upstream: name })
     this.#duration = metrics.histogram(metricDefinitions.upstreamRequestDuration, { upstream: name })
     this.#requestsInFlight = metrics.gauge(metricDefinitions.upstreamRequestsInFlight, { upstream: name })
     this.state = new NodeState({
@@ -175,6 +174,7 @@ export abstract class UpstreamNode {
     const outcome = outcomeOf(reply)
     this.state.recordOutcome(methodClass, outcome)
     if (outcome === 'success') this.#deprioritizer?.recordSuccess(request)
+    if (outcome !== 'success' && isErrorOfNode(reply)) this.state.errors.record(reply, request.method, requestId)
     if (outcome === 'failure' && isFailure(reply)) this.#reportFailure(reply, request, requestId)
     if (isRateLimited(reply)) {
       const backoffMs = this.state.recordRateLimited(reply.retryAfter)
@@ -185,7 +185,6 @@ export abstract class UpstreamNode {
 
   #reportFailure({ unresponsive, cause, error }: Failure, { method }: Request, requestId: string): void {
     if (unresponsive === true) this.state.recordHung()
-    this.#failures.add()
     this.#services.log.warn({ requestId, upstream: this.name, method, cause: cause ?? error.message }, 'upstream failed')
   }
 

@@ -26,7 +26,7 @@ export { MemberSearch, memberIsOneOf, memberIsWithin } from '../services/member-
 export { rateLimitProperties } from '../services/rate-limit-options.ts'
 export { nodeReasons } from '../services/node-reasons.ts'
 export type { ExclusionReason, NodeReason } from '../services/node-reasons.ts'
-export type { NodeStatus } from '../services/node-status.ts'
+export type { NodeError, NodeStatus } from '../services/node-status.ts'
 export { metricDefinitions } from '../services/metric-definitions.ts'
 export { ChainIdCheck } from '../services/chain-heads/chain-id-check.ts'
 export type {

@@ -2,7 +2,7 @@ import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Labels, MetricFamily } from '../services/metrics.ts'
 import { exclusionReasons, nodeReasons } from '../services/node-reasons.ts'
-import type { NodeStatus } from '../services/node-status.ts'
+import type { NodeError, NodeStatus } from '../services/node-status.ts'
 import { isoTime } from '../util/dates.ts'
 
 /** A network, with what is known of its chain; nothing before its upstreams are tracked. */
@@ -48,6 +48,8 @@ export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
   }[]
   /** When each reason was noticed last, the newest first; those that have ended too. ISO 8601. */
   readonly lastReasons?: readonly { readonly class: string; readonly reason: string; readonly at: string }[]
+  /** What attempts have failed with since the start of each process, the last one first. */
+  readonly errors?: readonly (Omit<NodeError, 'at'> & { readonly lastSeen: string })[]
 }
 
 /** The heads of networks, and what calls meet at their nodes in all workers. */
@@ -97,6 +99,7 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
     return { ...each, text: nodeReasons[each.reason].text, ...(since !== undefined && { since: isoTime(since) }) }
   }).filter(({ reason }) => !exclusionReasons.some(each => each === reason))
   const lastReasons = last.map(({ class: methodClass, reason, at }) => ({ class: methodClass, reason, at: isoTime(at) }))
+  const errors = mergeErrors(reports).map(({ at, ...error }) => ({ ...error, lastSeen: isoTime(at) }))
   const usable = upstream.usable && reports.every(each => each.usable)
   const unusableSince = usable
     ? undefined
@@ -117,6 +120,7 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
     ...(restrictions.has('all drained') && { drained: reports.every(isDrained) }),
     ...(reasons.length > 0 && { reasons }),
     ...(lastReasons.length > 0 && { lastReasons }),
+    ...(errors.length > 0 && { errors }),
   }
 }
 
@@ -128,6 +132,17 @@ const newestRestrictions = (reports: readonly NodeStatus[]): NodeStatus['lastRes
     if (each.at > (newest.get(key)?.at ?? 0)) newest.set(key, each)
   }
   return [...newest.values()].sort((a, b) => b.at - a.at)
+}
+
+/** Of all processes, the last one first. */
+const mergeErrors = (reports: readonly NodeStatus[]): readonly NodeError[] => {
+  const merged = new Map<string, NodeError>()
+  for (const each of reports.flatMap(({ errors }) => errors)) {
+    const known = merged.get(each.error)
+    const last = known !== undefined && known.at > each.at ? known : each
+    merged.set(each.error, { ...last, count: each.count + (known?.count ?? 0) })
+  }
+  return [...merged.values()].sort((a, b) => b.at - a.at)
 }
 
 const isDrained = ({ restrictions }: NodeStatus): boolean => restrictions.some(({ reason }) => reason === 'drained')
@@ -153,5 +168,6 @@ export const storeStatusOf = (families: readonly MetricFamily[]): StoreStatus =>
 
 const storeOutageTexts: Readonly<Record<string, string>> = {
   removed: 'the files of the store were removed or replaced while it was in use: put them back where they were, or restart the gateway',
-  unreachable: 'the store does not answer or fails: the log has its error; calls are charged to credits that are already leased',
+  unreachable:
+    'the store does not answer or fails: the log has its error; calls are charged to credits that are already leased, then refused (503) unless `onStoreOutage` grants more',
 }

@@ -61,8 +61,8 @@ export const metricDefinitions = {
   upstreamFailures: {
     name: 'tollgate_upstream_failures_total',
     type: 'counter',
-    labels: ['network', 'upstream'],
-    help: 'Calls that an upstream failed.',
+    labels: ['network', 'upstream', 'error'],
+    help: 'Attempts that an upstream failed, by HTTP status, network error or category of its error. Ten errors of an upstream have series of their own; the rest is `other`.',
   },
   upstreamUp: {
     name: 'tollgate_upstream_up',

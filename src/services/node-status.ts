@@ -11,6 +11,18 @@ interface NodeRestriction {
   readonly reason: NodeReason
 }
 
+/** What attempts have failed with at a node. */
+export interface NodeError {
+  /** A category of errors, an HTTP status, or a network error, as log lines have it. */
+  readonly error: string
+  /** Since the start of the process, or a change of the node's options. */
+  readonly count: number
+  /** Of the last one, in ms since 1970. */
+  readonly at: number
+  readonly method: string
+  readonly requestId: string
+}
+
 /** What calls meet at a node, as one process has it; plain data, so that workers can send it to the primary. */
 export interface NodeStatus {
   readonly network: string
@@ -23,6 +35,7 @@ export interface NodeStatus {
   readonly restrictions: readonly NodeRestriction[]
   /** When each restriction was noticed last, and since when then, in ms since 1970; those that have ended too. */
   readonly lastRestrictions: readonly (NodeRestriction & { readonly at: number; readonly since: number })[]
+  readonly errors: readonly NodeError[]
 }
 
 type OwnStatus = Omit<NodeStatus, 'network' | 'upstream'>

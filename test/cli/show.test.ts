@@ -131,7 +131,15 @@ t.test('show --diff prints what the gateway answers: changes, nothing, or the pr
 })
 
 t.test('explain prints what becomes of a call at each plugin, with the key of a caller and the state of the running gateway', async t => {
-  const status = { network: 'main-chain', usable: true, restrictions: [], isPartner: false, inFlight: 0, lastRestrictions: [] } as const
+  const status = {
+    network: 'main-chain',
+    usable: true,
+    restrictions: [],
+    isPartner: false,
+    inFlight: 0,
+    lastRestrictions: [],
+    errors: [],
+  } as const
   const admin = await serveJson(t, {
     ready: true,
     networks: networkStatuses(

@@ -610,7 +610,7 @@ t.test('the figures of the last minute, or since the start, and those over time'
     duration: registry.histogram(metricDefinitions.callDuration, { network: 'devnet' }),
     hits: registry.counter(metricDefinitions.cacheLookups, { network: 'devnet', method: 'eth_call', result: 'joined' }),
     attempt: registry.histogram(metricDefinitions.upstreamRequestDuration, of),
-    failure: registry.counter(metricDefinitions.upstreamFailures, of),
+    failure: registry.counter(metricDefinitions.upstreamFailures, { ...of, error: 'HTTP 503' }),
     credits: registry.counter(metricDefinitions.credits, { network: 'devnet' }),
   })
   const workers = new Map([['1', metrics]])
@@ -645,7 +645,9 @@ t.test('the figures of the last minute, or since the start, and those over time'
   t.same([calls.failedPerSecond.at(-1), calls.creditsPerSecond.at(-1), calls.cacheHits], [1, 2, [null, null, null, null, null, null, 1]])
   t.ok((calls.p95Ms.at(-1) ?? 0) > 200 && calls.p95Ms[0] === null)
   t.equal(gateway.residentBytes.length, 7)
-  t.match(history.activity('1h', 'devnet').nodes, [{ name: 'a', requestsPerSecond: { 6: 2 }, failuresPerSecond: { 6: 1 } }])
+  const [node] = history.activity('1h', 'devnet').nodes
+  t.match(node, { name: 'a', requestsPerSecond: { 6: 2 }, failuresPerSecond: { 6: 1 } })
+  t.same(node?.errors, [{ error: 'HTTP 503', failuresPerSecond: [null, null, null, null, null, null, 1] }])
   t.same(history.activity('1h', 'other').calls.callsPerSecond, [null, null, null, null, null, null, null])
 
   t.test('a worker that is replaced has done all that it has done since; one that is late has done nothing meanwhile', async t => {
@@ -678,9 +680,10 @@ t.test('Home names the alert rules whose condition holds now', async t => {
   calm.gauge(metricDefinitions.configReloadSuccessful, {}).set(1)
   calm.gauge(metricDefinitions.tlsCertificateExpiry, { option: 'listen.tls' }).set(90 * 86_400)
   const figures = { calls: 100, failedCalls: 2, credits: 0, cacheHits: undefined, p50Ms: 1, p95Ms: 1, p99Ms: 4_000 }
-  const problemsOf = (registry: ReturnType<typeof createMetricsRegistry>, network: typeof figures, refusedSockets = 0) => {
+  const problemsOf = (registry: ReturnType<typeof createMetricsRegistry>, network: typeof figures, refusedSockets = 0, internal = 0) => {
     const families = registry.families()
-    return gatewayProblems({ health: gatewayHealth(families), families, networks: [['devnet', network]], refusedSockets, now: 0 })
+    const networks = [{ name: 'devnet', figures: network, outcomes: { unavailable: 1, timeout: 2, internal } }]
+    return gatewayProblems({ health: gatewayHealth(families), families, networks, refusedSockets, now: 0 })
   }
   t.same(problemsOf(calm, figures), [])
   const bad = createMetricsRegistry()
@@ -698,10 +701,12 @@ t.test('Home names the alert rules whose condition holds now', async t => {
     bad.gauge(used, {}).set(90)
     bad.gauge(most, {}).set(100)
   }
-  const problems = problemsOf(bad, { ...figures, failedCalls: 3, p99Ms: 6_000 }, 5)
-  t.equal(problems.length, 12)
+  const problems = problemsOf(bad, { ...figures, failedCalls: 3, p99Ms: 6_000 }, 5, 1)
+  t.equal(problems.length, 13)
   t.match(problems[0], { alert: 'TollgateStoreFails', severity: 'critical', text: /^the store does not answer/, network: null })
-  t.match(problems.at(-2), { alert: 'TollgateCallsFail', text: '3.0 % of the calls fail', network: 'devnet' })
+  const callsFail = '3.0 % of the calls fail, most often as timeout -32005'
+  t.match(problems.at(-3), { alert: 'TollgateCallsFail', text: callsFail, network: 'devnet' })
+  t.match(problems.at(-2), { alert: 'TollgateInternalErrors', text: /^calls failed because of a bug: 1;/, network: 'devnet' })
   t.ok(problems.some(({ text }) => text === 'a TLS certificate expires in 2 days'))
   const rules = readFileSync('deploy/prometheus/alerts.yaml', 'utf8')
   for (const { alert, severity } of problems) {

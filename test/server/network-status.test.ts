@@ -5,7 +5,7 @@ import type { NodeStatus } from '../../src/services/node-status.ts'
 
 const node: NodeStatus = {
   ...{ network: 'n', upstream: 'one', isPartner: false, inFlight: 0 },
-  ...{ usable: true, restrictions: [], lastRestrictions: [] },
+  ...{ usable: true, restrictions: [], lastRestrictions: [], errors: [] },
 }
 const heads: NetworkHeads = {
   ...{ name: 'n', head: 7 },
@@ -64,4 +64,16 @@ t.test('a node that is not usable says since when: of all reasons that keep call
   const reduced = upstreamOf({ restrictions: [slow], lastRestrictions: [{ ...slow, at: 9_000, since: 1_000 }] })
   t.match(reduced, { condition: 'reduced', usable: true, reasons: [{ since: new Date(1_000).toISOString() }] })
   t.notOk(Object.hasOwn(reduced ?? {}, 'unusableSince'))
+})
+
+t.test('what attempts have failed with is counted over all processes, with the last one of any', async t => {
+  const error = { error: 'HTTP 503', count: 2, at: 3_000, method: 'eth_call', requestId: 'r-1' }
+  const other = { ...error, error: 'rateLimited', at: 1_000 }
+  const status = statusOf({}, { errors: [other, error] }, { errors: [{ ...error, count: 5, at: 2_000, requestId: 'r-0' }] })
+  const { at: _, ...counted } = error
+  t.same(status?.upstreams[0]?.errors, [
+    { ...counted, count: 7, lastSeen: new Date(3_000).toISOString() },
+    { ...counted, error: 'rateLimited', lastSeen: new Date(1_000).toISOString() },
+  ])
+  t.equal(status?.upstreams[1]?.errors, undefined)
 })

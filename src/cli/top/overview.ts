@@ -112,7 +112,7 @@ const nodeOf = (
   gauges: Gauges,
   perSecond: PerSecond,
 ): NodeOverview => {
-  const { requests, failures, p50Ms, p95Ms, p99Ms } = nodeFigures(nodes[node.upstream] ?? { durations: [], failures: 0 })
+  const { requests, failures, p50Ms, p95Ms, p99Ms } = nodeFigures(nodes[node.upstream] ?? { durations: [], failures: {} })
   const head = knownHead(gauges.valueOf(metrics.upstreamHead, node))
   const networkHead = knownHead(gauges.valueOf(metrics.head, { network: node.network }))
   // The head of a node that does not answer is an old one.

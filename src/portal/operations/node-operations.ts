@@ -24,13 +24,14 @@ const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus
     because = null,
     reasons = [],
     lastReasons = [],
+    errors = [],
   } = upstream
   const isDrained = drained !== undefined || upstream.drained !== undefined
   const condition: NodeCondition = isDrained ? 'drained' : isLive ? upstream.condition : 'unknown'
   return {
     ...{ name, partner, condition, usable: isLive ? upstream.usable : null, drained: isDrained },
     ...{ drainedSince: isoTimeOrNull(drained?.since), drainedBy: drained?.by ?? null },
-    ...{ unusableSince, because, reasons, lastReasons, head, lastHead },
+    ...{ unusableSince, because, reasons, lastReasons, errors, head, lastHead },
     // The head of a node that does not answer is an old one.
     lagBlocks: head === null || networkHead === undefined || unreachable ? null : Math.max(0, networkHead - head),
     ...{ subscribed, inFlight },
@@ -68,6 +69,18 @@ const node = {
   lastReasons: {
     ...listOf(object({ class: text, reason: text, at: time })),
     description: 'When each reason was noticed last, the newest first; those that have ended too.',
+  },
+  errors: {
+    ...listOf(
+      object({
+        error: { ...text, description: 'A category of errors, an HTTP status, or a network error.' },
+        count,
+        lastSeen: time,
+        method: { ...text, description: 'Of the last one.' },
+        requestId: { ...text, description: 'Of the last one, as lines of the log have it.' },
+      }),
+    ),
+    description: 'What attempts have failed with since the start of the gateway, the last one first: ten at most, and `other`.',
   },
   head: countOrNull,
   lastHead: lastHeadSchema,
@@ -186,6 +199,7 @@ export const nodeOperations = [
           columns: ['NETWORK', 'NODE', 'STATE', 'SINCE', 'HEAD', 'LAG', 'IN FLIGHT', 'WHY'],
           rows: networks.flatMap(({ name, upstreams }) => upstreams.map(each => toCells(name, each))),
         },
+        ...errorTable(networks),
       ],
     },
   }),
@@ -257,6 +271,25 @@ export const nodeOperations = [
 
 const formatInFlight = (inFlight: number | null): string =>
   inFlight === null ? '' : inFlight === 0 ? '; none is in flight' : `; ${inFlight} in flight`
+
+/** What attempts have failed with, the last one first. */
+const errorTable = (networks: NodesJson['networks']) => {
+  const errors = networks.flatMap(({ name, upstreams }) =>
+    upstreams.flatMap(each => each.errors.map(error => ({ network: name, node: each.name, ...error }))),
+  )
+  const rows = errors
+    .sort((a, b) => (a.lastSeen < b.lastSeen ? 1 : -1))
+    .map(({ network, node, error, count, lastSeen, method, requestId }) => [
+      network,
+      node,
+      error,
+      `${count}`,
+      lastSeen.slice(0, 19),
+      method,
+      requestId,
+    ])
+  return rows.length === 0 ? [] : ['', { columns: ['NETWORK', 'NODE', 'FAILED WITH', 'FAILURES', 'LAST', 'METHOD', 'REQUEST ID'], rows }]
+}
 
 /** As on the page of operators. */
 const conditionWords: Readonly<Record<NodeCondition, string>> = {

@@ -1,9 +1,11 @@
 import { storeStatusOf } from '../../server/network-status.ts'
 import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
+import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { CallFigures } from '../../services/traffic/figures.ts'
 import { Gauges } from '../../services/traffic/gauges.ts'
 import { dayMs } from '../../util/dates.ts'
+import { describeOutcome } from '../outcome-advice.ts'
 
 /** What the processes of the gateway use, and whether its store can be used. */
 export const gatewayHealth = (families: readonly MetricFamily[]) => {
@@ -36,11 +38,18 @@ export interface GatewayProblem {
   readonly network: string | null
 }
 
+interface ObservedNetwork {
+  readonly name: string
+  readonly figures: CallFigures
+  /** Calls by outcome. */
+  readonly outcomes: Readonly<Record<string, number>>
+}
+
 interface ObservedGateway {
   readonly health: GatewayHealth
   readonly families: readonly MetricFamily[]
-  /** Of the last minute, by network. */
-  readonly networks: readonly (readonly [name: string, figures: CallFigures])[]
+  /** Of the last minute. */
+  readonly networks: readonly ObservedNetwork[]
   readonly refusedSockets: number
   /** Milliseconds since 1970. */
   readonly now: number
@@ -52,24 +61,44 @@ const minCallsForShare = 20
 /** The alert rules that one reading decides. The times for which they wait are Prometheus's. */
 export const gatewayProblems = (observed: ObservedGateway): readonly GatewayProblem[] => [
   ...processProblems(observed),
-  ...observed.networks.flatMap(([name, figures]) => networkProblems(name, figures)),
+  ...observed.networks.flatMap(networkProblems),
 ]
 
-const networkProblems = (network: string, { calls, failedCalls, p99Ms }: CallFigures): readonly GatewayProblem[] => [
-  ...(calls >= minCallsForShare && failedCalls / calls > 0.02
-    ? [
-        {
-          alert: 'TollgateCallsFail',
-          severity: 'critical' as const,
-          text: `${formatPercent(failedCalls / calls)} of the calls fail`,
-          network,
-        },
-      ]
-    : []),
-  ...(calls >= minCallsForShare && (p99Ms ?? 0) > 5_000
-    ? [{ alert: 'TollgateSlowCalls', severity: 'warning' as const, text: '1 % of the calls take 5 s and longer', network }]
-    : []),
-]
+const networkProblems = ({ name: network, figures, outcomes }: ObservedNetwork): readonly GatewayProblem[] => {
+  const { calls, failedCalls, p99Ms } = figures
+  const { internal = 0 } = outcomes
+  return [
+    ...(calls >= minCallsForShare && failedCalls / calls > 0.02
+      ? [
+          {
+            alert: 'TollgateCallsFail',
+            severity: 'critical' as const,
+            text: `${formatPercent(failedCalls / calls)} of the calls fail, most often as ${mostFrequentFailure(outcomes)}`,
+            network,
+          },
+        ]
+      : []),
+    ...(internal > 0
+      ? [
+          {
+            alert: 'TollgateInternalErrors',
+            severity: 'warning' as const,
+            text: `calls failed because of a bug: ${internal}; search the log for \`internal error\`, which names the plugin`,
+            network,
+          },
+        ]
+      : []),
+    ...(calls >= minCallsForShare && (p99Ms ?? 0) > 5_000
+      ? [{ alert: 'TollgateSlowCalls', severity: 'warning' as const, text: '1 % of the calls take 5 s and longer', network }]
+      : []),
+  ]
+}
+
+/** As the page Errors has it. */
+const mostFrequentFailure = (outcomes: ObservedNetwork['outcomes']): string => {
+  const [outcome = ''] = [...failedOutcomes].sort((a, b) => (outcomes[b] ?? 0) - (outcomes[a] ?? 0))
+  return `${outcome} ${describeOutcome(outcome).code}`
+}
 
 const processProblems = ({ health, families, refusedSockets, now }: ObservedGateway): readonly GatewayProblem[] => {
   const gauges = new Gauges(families)

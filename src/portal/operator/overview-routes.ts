@@ -30,7 +30,11 @@ type OrNull<T> = { readonly [Name in keyof T]: Exclude<T[Name], undefined> | (un
 
 interface NetworkOverviewJson extends OrNull<CallFigures> {
   readonly name: string
-  readonly upstreams: readonly (OrNull<NodeFigures> & { readonly name: string; readonly share: number | null })[]
+  readonly upstreams: readonly (OrNull<NodeFigures> & {
+    readonly name: string
+    readonly share: number | null
+    readonly errors: readonly { readonly error: string; readonly failures: number }[]
+  })[]
 }
 
 /** The last minute of this gateway. */
@@ -101,6 +105,10 @@ export const overviewSchemas = {
             requests: { ...number, description: 'Attempts in the interval.' },
             share: { ...numberOrNull, description: 'Of the attempts of its network, from 0 to 1.' },
             failures: number,
+            errors: {
+              ...listOf(object({ error: text, failures: number })),
+              description: 'What the attempts have failed with, as `Node` has it; the most frequent first.',
+            },
             ...latency,
           }),
         ),
@@ -136,7 +144,13 @@ export const overviewSchemas = {
   Activity: object({
     times: { ...listOf(time), description: 'The ends of the intervals; each list below has a figure for each of them, or null.' },
     calls: object(callSeries),
-    nodes: listOf(object({ name: text, ...series(['requestsPerSecond', 'failuresPerSecond', 'p50Ms', 'p95Ms']) })),
+    nodes: listOf(
+      object({
+        name: text,
+        ...series(['requestsPerSecond', 'failuresPerSecond', 'p50Ms', 'p95Ms']),
+        errors: listOf(object({ error: text, ...series(['failuresPerSecond']) })),
+      }),
+    ),
     gateway: object(series(['cpu', 'residentBytes'])),
   }),
   AccountOverview: object({
@@ -176,18 +190,18 @@ export const overviewRoutes = [
     async handle(_request, { history, metrics, clock, version }): Promise<OverviewJson> {
       const [{ seconds, counters }, families] = await Promise.all([(await history()).recent(), metrics()])
       const networks = Object.entries(counters.networks).sort(([a], [b]) => (a < b ? -1 : 1))
-      const figures = networks.map(([name, each]) => [name, callFigures([each])] as const)
+      const observed = networks.map(([name, each]) => ({ name, figures: callFigures([each]), outcomes: each.calls }))
       const health = gatewayHealth(families)
       const { refusedSockets, storeErrors } = counters
       return {
         seconds,
         total: toJson(callFigures(Object.values(counters.networks))),
-        networks: networks.map(([name, each], i) => ({
+        networks: observed.map(({ name, figures }) => ({
           name,
-          ...toJson(figures[i]?.[1] ?? callFigures([])),
-          upstreams: describeNodes(each.nodes),
+          ...toJson(figures),
+          upstreams: describeNodes(counters.networks[name]?.nodes ?? {}),
         })),
-        problems: gatewayProblems({ health, families, networks: figures, refusedSockets, now: clock.now() }),
+        problems: gatewayProblems({ health, families, networks: observed, refusedSockets, now: clock.now() }),
         gateway: {
           ...{ ...health, storeErrors, cpu: seconds > 0 ? counters.cpuSeconds / seconds : 0, version },
           // The monotonic clock begins with the process.
@@ -255,10 +269,16 @@ const describeAlert = ({
 })
 
 const describeNodes = (nodes: NetworkCounters['nodes']) => {
-  const described = Object.entries(nodes).map(([name, node]) => ({ name, ...toJson(nodeFigures(node)) }))
+  const described = Object.entries(nodes).map(([name, node]) => ({ name, ...toJson(nodeFigures(node)), errors: describeErrors(node) }))
   const requests = described.reduce((sum, node) => sum + node.requests, 0)
   return described.map(node => ({ ...node, share: requests === 0 ? null : node.requests / requests }))
 }
+
+const describeErrors = ({ failures }: NetworkCounters['nodes'][string]) =>
+  Object.entries(failures)
+    .filter(([, count]) => count > 0)
+    .sort(([, a], [, b]) => b - a)
+    .map(([error, count]) => ({ error, failures: count }))
 
 /** Null in place of undefined. */
 const toJson = <T extends object>(figures: T): OrNull<T> =>

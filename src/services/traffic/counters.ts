@@ -27,7 +27,8 @@ export interface NetworkCounters {
 export interface NodeCounters {
   /** Of attempts. */
   readonly durations: readonly number[]
-  readonly failures: number
+  /** Failed ones, by error. */
+  readonly failures: Counts
 }
 
 type Counts = Readonly<Record<string, number>>
@@ -37,7 +38,7 @@ interface MutableNetwork {
   readonly durations: number[]
   credits: number
   readonly lookups: Record<string, number>
-  readonly nodes: Record<string, { readonly durations: number[]; failures: number }>
+  readonly nodes: Record<string, { readonly durations: number[]; readonly failures: Record<string, number> }>
 }
 
 /** From the metrics of one process, or of several that were merged. */
@@ -49,14 +50,14 @@ export const countTraffic = (families: readonly MetricFamily[]): TrafficCounters
   const networkOf = ({ labels }: Series): MutableNetwork => getOrCreate(networks, labels['network'] ?? '', newNetwork)
   const nodeOf = (series: Series) => {
     const { nodes } = networkOf(series)
-    return (nodes[series.labels['upstream'] ?? ''] ??= { durations: [], failures: 0 })
+    return (nodes[series.labels['upstream'] ?? ''] ??= newNode())
   }
   for (const series of seriesOf(metrics.calls)) addCount(networkOf(series).calls, series, 'outcome')
   for (const series of seriesOf(metrics.cacheLookups)) addCount(networkOf(series).lookups, series, 'result')
   for (const series of seriesOf(metrics.callDuration)) addVector(networkOf(series).durations, series.values)
   for (const series of seriesOf(metrics.credits)) networkOf(series).credits += series.values[0] ?? 0
   for (const series of seriesOf(metrics.upstreamRequestDuration)) addVector(nodeOf(series).durations, series.values)
-  for (const series of seriesOf(metrics.upstreamFailures)) nodeOf(series).failures += series.values[0] ?? 0
+  for (const series of seriesOf(metrics.upstreamFailures)) addCount(nodeOf(series).failures, series, 'error')
   return {
     networks: Object.fromEntries(networks),
     cpuSeconds: sumOf(metrics.processCpu),
@@ -73,6 +74,8 @@ const newNetwork = (): MutableNetwork => ({
   ...{ calls: newRecord(), durations: [], credits: 0 },
   ...{ lookups: newRecord(), nodes: newRecord() },
 })
+
+const newNode = () => ({ durations: [], failures: newRecord<number>() })
 
 const addCount = (counts: Record<string, number>, { labels, values }: Series, label: string): void => {
   const name = labels[label] ?? ''
@@ -109,14 +112,17 @@ const increase = (before = 0, now: number): number => (now >= before ? now - bef
 const addIncrease = (sum: MutableNetwork, before: NetworkCounters | undefined, now: NetworkCounters): void => {
   sum.credits += increase(before?.credits, now.credits)
   addVector(sum.durations, increases(before?.durations, now.durations))
-  for (const kind of ['calls', 'lookups'] as const)
-    for (const [name, count] of Object.entries(now[kind])) sum[kind][name] = (sum[kind][name] ?? 0) + increase(before?.[kind][name], count)
+  for (const kind of ['calls', 'lookups'] as const) addIncreases(sum[kind], before?.[kind], now[kind])
   for (const [name, node] of Object.entries(now.nodes)) {
     const earlier = before?.nodes[name]
-    const nodeSum = (sum.nodes[name] ??= { durations: [], failures: 0 })
+    const nodeSum = (sum.nodes[name] ??= newNode())
     addVector(nodeSum.durations, increases(earlier?.durations, node.durations))
-    nodeSum.failures += increase(earlier?.failures, node.failures)
+    addIncreases(nodeSum.failures, earlier?.failures, node.failures)
   }
+}
+
+const addIncreases = (sum: Record<string, number>, before: Counts = {}, now: Counts): void => {
+  for (const [name, count] of Object.entries(now)) sum[name] = (sum[name] ?? 0) + increase(before[name], count)
 }
 
 /** The buckets of a histogram begin anew together. */

@@ -44,7 +44,7 @@ export const callFigures = (networks: readonly NetworkCounters[]): CallFigures =
 
 export const nodeFigures = ({ durations, failures }: NodeCounters): NodeFigures => ({
   requests: durations.slice(0, bucketCount).reduce((sum, count) => sum + count, 0),
-  failures,
+  failures: countOf(failures),
   ...latencyFigures([durations]),
 })
 

@@ -1,3 +1,4 @@
+import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { trafficBetween } from './counters.ts'
@@ -24,6 +25,7 @@ type TimeSeries<Figure extends string> = { readonly [Name in Figure]: readonly (
 
 type CallSeries = TimeSeries<'callsPerSecond' | 'failedPerSecond' | 'creditsPerSecond' | 'cacheHits' | 'p50Ms' | 'p95Ms'>
 type NodeSeries = TimeSeries<'requestsPerSecond' | 'failuresPerSecond' | 'p50Ms' | 'p95Ms'>
+type ErrorSeries = TimeSeries<'failuresPerSecond'>
 type GatewaySeries = TimeSeries<'cpu' | 'residentBytes'>
 
 /** What the gateway has done over time. */
@@ -33,7 +35,11 @@ export interface Activity {
   /** Of one network, or of all together. */
   readonly calls: CallSeries
   /** Of one network. */
-  readonly nodes: readonly (NodeSeries & { readonly name: string })[]
+  readonly nodes: readonly (NodeSeries & {
+    readonly name: string
+    /** Of failures: by what attempts have failed with. */
+    readonly errors: readonly (ErrorSeries & { readonly error: string })[]
+  })[]
   readonly gateway: GatewaySeries
 }
 
@@ -135,9 +141,15 @@ const callNames = [
   'p95Ms',
 ] as const satisfies readonly (keyof CallSeries)[]
 const nodeNames = ['requestsPerSecond', 'failuresPerSecond', 'p50Ms', 'p95Ms'] as const satisfies readonly (keyof NodeSeries)[]
+const errorNames = ['failuresPerSecond'] as const satisfies readonly (keyof ErrorSeries)[]
 const gatewayNames = ['cpu', 'residentBytes'] as const satisfies readonly (keyof GatewaySeries)[]
 
 type Point<Name extends string> = { readonly [N in Name]: number | undefined }
+
+interface NodeTimeline {
+  readonly series: PointSeries<keyof NodeSeries>
+  readonly errors: Map<string, PointSeries<keyof ErrorSeries>>
+}
 
 /** One resolution. Of what is no longer configured, nothing is kept. */
 class Timeline {
@@ -145,7 +157,7 @@ class Timeline {
   readonly #times: number[] = []
   readonly #total: PointSeries<keyof CallSeries>
   readonly #gateway: PointSeries<keyof GatewaySeries>
-  #networks = new Map<string, { readonly calls: PointSeries<keyof CallSeries>; nodes: Map<string, PointSeries<keyof NodeSeries>> }>()
+  #networks = new Map<string, { readonly calls: PointSeries<keyof CallSeries>; nodes: Map<string, NodeTimeline> }>()
   #before: TrafficReading = processStart
 
   constructor(maxPoints: number) {
@@ -173,14 +185,19 @@ class Timeline {
     const known = this.#networks
     this.#networks = new Map(
       Object.entries(networks).map(([name, counters]) => {
-        const { calls = new PointSeries(callNames, this.#maxPoints), nodes = new Map<string, PointSeries<keyof NodeSeries>>() } =
-          known.get(name) ?? {}
+        const { calls = new PointSeries(callNames, this.#maxPoints), nodes = new Map<string, NodeTimeline>() } = known.get(name) ?? {}
         calls.add(callPoint([counters]))
         const nodeEntries = Object.entries(counters.nodes).map(([node, nodeCounters]) => {
-          const series = nodes.get(node) ?? new PointSeries(nodeNames, this.#maxPoints)
+          const { series = new PointSeries(nodeNames, this.#maxPoints), errors = new Map<string, PointSeries<keyof ErrorSeries>>() } =
+            nodes.get(node) ?? {}
           const { requests, failures, p50Ms, p95Ms } = nodeFigures(nodeCounters)
           series.add({ requestsPerSecond: requests / seconds, failuresPerSecond: failures / seconds, p50Ms, p95Ms })
-          return [node, series] as const
+          for (const error of new Set([...errors.keys(), ...Object.keys(nodeCounters.failures)])) {
+            const each = getOrCreate(errors, error, () => new PointSeries(errorNames, this.#maxPoints))
+            each.add({ failuresPerSecond: (nodeCounters.failures[error] ?? 0) / seconds })
+            if (each.isZero) errors.delete(error)
+          }
+          return [node, { series, errors }] as const
         })
         return [name, { calls, nodes: new Map(nodeEntries) }]
       }),
@@ -194,7 +211,11 @@ class Timeline {
     return {
       times: [...this.#times],
       calls: calls.read(count),
-      nodes: Array.from(found?.nodes ?? [], ([name, series]) => ({ name, ...series.read(count) })),
+      nodes: Array.from(found?.nodes ?? [], ([name, { series, errors }]) => ({
+        name,
+        ...series.read(count),
+        errors: Array.from(errors, ([error, each]) => ({ error, ...each.read(count) })),
+      })),
       gateway: this.#gateway.read(count),
     }
   }
@@ -215,6 +236,10 @@ class PointSeries<Name extends string> {
       values.copyWithin(0, 1)
       values[values.length - 1] = point[name] ?? NaN
     }
+  }
+
+  get isZero(): boolean {
+    return [...this.#values.values()].every(values => values.every(value => !(value > 0)))
   }
 
   read(count: number): TimeSeries<Name> {

@@ -1,6 +1,8 @@
 import t from '../../support/tap.ts'
+import { NodeErrors, isErrorOfNode } from '../../../plugins/failover/node-errors.ts'
 import { NodeState, Suspension, judge } from '../../../plugins/failover/node-state.ts'
 import type { Observations } from '../../../plugins/failover/node-state.ts'
+import { refuse } from '../../../src/plugin/reply.ts'
 import { formatMetrics, createMetricsRegistry, withLabels } from '../../../src/services/metrics.ts'
 import { NodeStatuses } from '../../../src/services/node-status.ts'
 import type { Services } from '../../../src/services/index.ts'
@@ -135,7 +137,8 @@ t.test('the state of a node', async t => {
     const { state, statuses, metrics } = openState(t)
     for (let i = 0; i < 5; i++) state.recordOutcome('logs', 'failure')
     t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 1/)
-    t.teardown(statuses.of('n').add('own', () => ({ usable: true, restrictions: [], isPartner: false, inFlight: 0, lastRestrictions: [] })))
+    const replacement = { usable: true, restrictions: [], isPartner: false, inFlight: 0, lastRestrictions: [], errors: [] }
+    t.teardown(statuses.of('n').add('own', () => replacement))
     t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 1/, 'both are there')
     state.stop()
     t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 0/)
@@ -148,7 +151,7 @@ t.test('the state of a node', async t => {
     t.same(statusOf(), {
       ...{ network: 'n', upstream: 'own', isPartner: false, inFlight: 0 },
       lastRestrictions: [{ class: 'logs', reason: 'breaker', at: clock.now(), since: clock.now() }],
-      ...{ usable: true, restrictions: [{ class: 'logs', reason: 'breaker' }] },
+      ...{ usable: true, restrictions: [{ class: 'logs', reason: 'breaker' }], errors: [] },
     })
     t.match(metrics(), /tollgate_upstream_reduced\{network="n",upstream="own",class="logs",reason="breaker"\} 1/)
     t.equal(state.recordRateLimited(2), 2000)
@@ -174,6 +177,43 @@ t.test('the state of a node', async t => {
     state.recordHung()
     t.same(statusOf()?.restrictions, [{ class: 'all', reason: 'breaker' }])
   })
+})
+
+t.test('what attempts have failed with is counted by error, ten of a node at most, with the last one of each', async t => {
+  const clock = new TestClock()
+  const metrics = createMetricsRegistry()
+  const errors = new NodeErrors('own', { clock, metrics: withLabels(metrics, { network: 'n' }) })
+  const record = (details: Parameters<typeof refuse>[1], requestId = 'r-1') =>
+    errors.record(refuse('unavailable', { source: 'node', ...details }), 'eth_call', requestId)
+  const startedAt = clock.now()
+  record({ cause: 'HTTP 503' }, 'r-1')
+  record({ cause: 'wrong result: the hash is not that of the block' })
+  record({ cause: 'provider rate limit or quota exceeded (code -32005)', category: 'rateLimited' })
+  clock.advance(1_000)
+  record({ cause: 'HTTP 503' }, 'r-2')
+  t.same(errors.list(), [
+    { error: 'HTTP 503', count: 2, at: startedAt + 1_000, method: 'eth_call', requestId: 'r-2' },
+    { error: 'wrong result', count: 1, at: startedAt, method: 'eth_call', requestId: 'r-1' },
+    { error: 'rateLimited', count: 1, at: startedAt, method: 'eth_call', requestId: 'r-1' },
+  ])
+  for (let status = 504; status < 600; status += 1) record({ cause: `HTTP ${status}` })
+  t.equal(errors.list().length, 11)
+  t.match(errors.list().at(-1), { error: 'other', count: 89 })
+  t.match(formatMetrics(metrics.families()), /tollgate_upstream_failures_total\{network="n",upstream="own",error="HTTP 503"\} 2/)
+  t.equal(metrics.families()[0]?.series.length, 11)
+})
+
+t.test('an error is of the node where that is at fault, whether it says something of its health or not', async t => {
+  for (const [reply, expected] of [
+    [refuse('unavailable', { source: 'node', cause: 'HTTP 503' }), true],
+    [refuse('unavailable', { source: 'node', category: 'rateLimited' }), true],
+    [refuse('unavailable', { source: 'node', cause: 'wrong result', retryElsewhere: true }), true],
+    [refuse('timeout', { source: 'node', fault: 'upstream' }), true],
+    [refuse('timeout', { source: 'node' }), false],
+    [refuse('unavailable', { cause: 'upstream concurrency limit reached' }), false],
+    [refuse('unavailable', { source: 'node', fault: 'caller', cause: 'client disconnected' }), false],
+  ] as const)
+    t.equal(isErrorOfNode(reply), expected, JSON.stringify(reply))
 })
 
 type Tap = typeof t

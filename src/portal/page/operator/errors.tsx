@@ -92,11 +92,12 @@ export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => 
   />
 )
 
-/** Counted by this gateway alone, as usage names no nodes. */
+/** Counted by this gateway alone, as usage names no nodes; over time they are on Nodes. */
 const NodeFailures = ({ networks }: Pick<OverviewJson, 'networks'>) => {
   const failing = networks
-    .flatMap(({ name, upstreams }) => upstreams.map(({ name: node, failures, requests }) => ({ network: name, node, failures, requests })))
-    .filter(({ failures }) => failures > 0)
+    .flatMap(({ name: network, upstreams }) =>
+      upstreams.flatMap(({ name: node, requests, errors }) => errors.map(each => ({ network, node, requests, ...each }))),
+    )
     .sort((a, b) => b.failures - a.failures)
   return (
     <>
@@ -106,11 +107,12 @@ const NodeFailures = ({ networks }: Pick<OverviewJson, 'networks'>) => {
       ) : (
         <Table
           caption={text.ofNodes}
-          keyOf={({ network, node }) => `${network}/${node}`}
+          keyOf={({ network, node, error }) => `${network}/${node} ${error}`}
           rows={failing}
           columns={[
             { title: operatorTexts.nodes.upstream, cell: ({ network, node }) => <NodeLink network={network} node={node} /> },
             { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
+            { title: operatorTexts.nodes.error, cell: ({ error }) => error },
             { title: operatorTexts.nodes.failures, isNumber: true, cell: ({ failures }) => formatNumber(failures) },
             { title: text.attempts, isNumber: true, cell: ({ requests }) => formatNumber(requests) },
           ]}

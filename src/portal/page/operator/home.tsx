@@ -95,7 +95,7 @@ const Attention = ({ overview, nodes, evidence, isUnread }: AttentionProps) => {
     tone: (severity === 'critical' ? 'danger' : 'warn') as Tone,
     state: text.severities[severity],
     subject: network === null ? pageOf(alert) : <NetworkLink name={network} />,
-    why,
+    why: failureAlerts.includes(alert) ? <WhyCallsFail why={why} network={overview.networks.find(({ name }) => name === network)} /> : why,
   }))
   const rows = [...problems, ...held, ...stalled, ...wrongResultsOf(evidence)].toSorted(
     (one, other) => tonesByRank.indexOf(one.tone) - tonesByRank.indexOf(other.tone),
@@ -166,6 +166,23 @@ const wrongResultsOf = (evidence: readonly EvidenceSummaryJson[]) =>
         why: `${formatNumber(ofNode.length)} ${operatorTexts.wrongResults.inDay} ${cause}`,
       }
     })
+
+/** What callers and nodes say of it is on pages of its own. */
+const failureAlerts: readonly string[] = ['TollgateCallsFail', 'TollgateInternalErrors']
+
+const WhyCallsFail = ({ why, network }: { readonly why: string; readonly network: OverviewJson['networks'][number] | undefined }) => {
+  const [most] = (network?.upstreams ?? [])
+    .flatMap(({ name: node, errors }) => errors.map(each => ({ node, ...each })))
+    .toSorted((a, b) => b.failures - a.failures)
+  return (
+    <>
+      {why}
+      {most !== undefined && `; ${text.nodeFails} ${most.node}, ${most.error}`}
+      {'. '}
+      <PageLink to="/operator/errors?hours=1">{text.seeErrors}</PageLink>
+    </>
+  )
+}
 
 /** Where one sees more of it. */
 const pageOf = (alert: string) =>

@@ -6,6 +6,7 @@ import { Badge } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
 import { RowButton, SearchField, WhenLoaded } from '../components/controls.tsx'
 import { Chart } from '../components/chart.tsx'
+import type { ChartSeries } from '../components/chart.tsx'
 import { ConfirmDialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
@@ -13,7 +14,7 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { showToast } from '../components/toast.tsx'
-import { formatNumber, formatTime } from '../format.ts'
+import { formatNumber, formatSeconds, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import type { RequestError } from '../request.ts'
 import { queryMember } from '../router.ts'
@@ -147,6 +148,7 @@ const Network = ({ network, traffic, seconds, evidence, isOpen, isFolded, onTogg
       {upstreams.length > 0 && (isOpen || !isFolded) && <NodeTable network={network} traffic={traffic} onChanged={onChanged} />}
       <WrongResults network={name} evidence={evidence} onChanged={onChanged} />
       {isOpen && <NodeCharts network={name} />}
+      {isOpen && <NodeErrors upstreams={upstreams} />}
     </section>
   )
 }
@@ -170,7 +172,7 @@ const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network'
         { title: text.state, cell: node => <State node={node} /> },
         { title: text.lag, isNumber: true, cell: ({ lagBlocks }) => formatNumber(lagBlocks) },
         { title: text.share, isNumber: true, cell: node => formatPart(trafficOf(node)?.share) },
-        { title: text.failures, isNumber: true, cell: node => formatNumber(trafficOf(node)?.failures ?? 0) },
+        { title: text.failures, isNumber: true, cell: node => <Failures {...trafficOf(node)} /> },
         {
           title: text.latencies,
           isNumber: true,
@@ -185,6 +187,14 @@ const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network'
     />
   )
 }
+
+/** Of the last minute, with what most of them were. */
+const Failures = ({ failures = 0, errors: [most] = [] }: Partial<NetworkTraffic['upstreams'][number]>) => (
+  <>
+    {formatNumber(failures)}
+    {most !== undefined && <p class="help">{most.error}</p>}
+  </>
+)
 
 /** Whether calls reach the node, all that keeps calls away, and what has lately. */
 const State = ({ node }: { readonly node: NodeJson }) => {
@@ -291,13 +301,6 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
   return (
     <WhenLoaded from={activity} skeleton={<Skeleton height={14} />}>
       {({ times, nodes }) => {
-        const linesOf = (figure: 'requestsPerSecond' | 'failuresPerSecond' | 'p95Ms') =>
-          nodes.map((node, i) => ({
-            id: node.name,
-            name: node.name,
-            points: node[figure],
-            color: seriesColors[i % seriesColors.length] ?? 'data',
-          }))
         if (times.length < 2 || nodes.length === 0) return <p class="lead">{text.noHistory}</p>
         return (
           <div class="cards charts">
@@ -308,7 +311,7 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
               times={times}
               rangeMs={hourMs}
               format={formatMs}
-              series={linesOf('p95Ms')}
+              series={toLines(nodes.map(({ name, p95Ms }) => ({ name, points: p95Ms })))}
             />
             <Chart
               kind="lines"
@@ -326,7 +329,7 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
               times={times}
               rangeMs={hourMs}
               format={formatRate}
-              series={linesOf('failuresPerSecond')}
+              series={toLines(failuresOf(nodes))}
             />
           </div>
         )
@@ -335,13 +338,53 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
   )
 }
 
+const toLines = (series: readonly Pick<ChartSeries, 'name' | 'points'>[]): readonly ChartSeries[] =>
+  series.map((each, i) => ({ ...each, id: each.name, color: seriesColors[i % seriesColors.length] ?? 'data' }))
+
+/** By what nodes fail with, the most frequent first; of nodes that fail nothing, a line of each. */
+const failuresOf = (nodes: ActivityJson['nodes']) => {
+  const totalOf = (points: readonly (number | null)[]): number => points.reduce<number>((sum, point) => sum + (point ?? 0), 0)
+  const failing = nodes
+    .flatMap(({ name, errors }) => errors.map(({ error, failuresPerSecond: points }) => ({ name: `${name}: ${error}`, points })))
+    .sort((a, b) => totalOf(b.points) - totalOf(a.points))
+  return failing.length === 0
+    ? nodes.map(({ name, failuresPerSecond: points }) => ({ name, points }))
+    : failing.slice(0, seriesColors.length)
+}
+
 /** Of the attempts of all nodes of the network. */
 const sharesOf = (nodes: ActivityJson['nodes']) => {
   const totals = (nodes[0]?.requestsPerSecond ?? []).map((_, i) => nodes.reduce((sum, node) => sum + (node.requestsPerSecond[i] ?? 0), 0))
-  return nodes.map((node, i) => ({
-    id: node.name,
-    name: node.name,
-    points: node.requestsPerSecond.map((rate, at) => (rate === null || (totals[at] ?? 0) === 0 ? null : rate / (totals[at] ?? 1))),
-    color: seriesColors[i % seriesColors.length] ?? 'data',
-  }))
+  return toLines(
+    nodes.map(({ name, requestsPerSecond }) => ({
+      name,
+      points: requestsPerSecond.map((rate, at) => (rate === null || (totals[at] ?? 0) === 0 ? null : rate / (totals[at] ?? 1))),
+    })),
+  )
+}
+
+/** What they have failed with, and an example of each to look for in the log. */
+const NodeErrors = ({ upstreams }: Pick<NetworkNodes, 'upstreams'>) => {
+  const errors = upstreams
+    .flatMap(({ name, errors }) => errors.map(each => ({ node: name, ...each })))
+    .toSorted((a, b) => (a.lastSeen < b.lastSeen ? 1 : -1))
+  if (errors.length === 0) return <p class="lead">{text.noErrors}</p>
+  return (
+    <>
+      <h3>{text.errors}</h3>
+      <Table
+        caption={text.errors}
+        keyOf={({ node, error }) => `${node} ${error}`}
+        rows={errors}
+        columns={[
+          { title: text.upstream, cell: ({ node }) => <span class="row-name">{node}</span> },
+          { title: text.error, cell: ({ error }) => error },
+          { title: text.failures, isNumber: true, cell: ({ count }) => formatNumber(count) },
+          { title: text.lastSeen, isTime: true, cell: ({ lastSeen }) => formatSeconds(lastSeen) },
+          { title: text.method, cell: ({ method }) => <code>{method}</code> },
+          { title: text.requestId, cell: ({ requestId }) => <code class="breakable">{requestId}</code> },
+        ]}
+      />
+    </>
+  )
 }
