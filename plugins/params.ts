@@ -93,10 +93,10 @@ export default definePlugin({
 
 /** The methods that the network offers, with the rules of their parameters. */
 const describeOffered = (methods: MethodTable, described: readonly MethodDescription[]): readonly MethodDescription[] => {
-  const credits = new Map(described.map(method => [method.name, method.credits]))
+  const before = new Map(described.map(method => [method.name, method]))
   return methods.names.flatMap(name => {
     const params = methods.get(name)?.describeParams()
-    return params === undefined ? [] : [{ name, credits: credits.get(name) ?? methods.defaultCost, params }]
+    return params === undefined ? [] : [{ credits: methods.defaultCost, ...before.get(name), name, params }]
   })
 }
 

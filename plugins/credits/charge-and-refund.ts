@@ -29,7 +29,7 @@ type ChargedContext = 'request' | 'key' | 'account'
 interface ChargedCall {
   readonly call: Call<ChargedContext>
   readonly next: DirectNext<ChargedContext>
-  readonly services: Pick<Services, 'usage' | 'network'>
+  readonly services: Pick<Services, 'usage' | 'network' | 'priceOf'>
   readonly recentCalls: RecentCalls
   /** Undefined for a method that is not in the table. */
   readonly method: Method | undefined
@@ -87,11 +87,19 @@ const settleLater = async (charged: ChargedCall, charge: SuccessfulCharge, reply
 /** Keeps the charge, or refunds it. */
 const settle = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
   if (!isCharged(reply)) return refund(charged, charge, reply)
-  const { cost, services, method, recentCalls } = charged
+  const { services, method, recentCalls } = charged
+  const cost = settlePrice(charged, charge, reply)
   if (method !== undefined) recentCalls.missingMethods.forget(method.name)
   if (cost > 0) recentCalls.recordCall()
   const recorded = record(charged, reply, charge.day, cost)
   return withCredits(reply, cost, charge.quota, new RefundableCharge(charge, services.usage, recorded))
+}
+
+/** What a result was verified by may cost less than what was asked for: the difference is refunded. */
+const settlePrice = ({ call, cost, services }: ChargedCall, charge: SuccessfulCharge, reply: Reply): number => {
+  if (isFailure(reply) || reply.verified === undefined) return cost
+  const price = services.priceOf(call, reply)
+  return price < cost && charge.refund(cost - price) ? price : cost
 }
 
 const refundBug = (charged: ChargedCall, charge: SuccessfulCharge, bug: unknown): never => {

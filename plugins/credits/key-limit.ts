@@ -51,8 +51,8 @@ class AccountAndKeyCharge implements SuccessfulCharge {
     return this.#key.quota.remaining < this.#account.quota.remaining ? this.#key.quota : this.#account.quota
   }
 
-  refund(): boolean {
-    this.#key.refund()
-    return this.#account.refund()
+  refund(credits?: number): boolean {
+    this.#key.refund(credits)
+    return this.#account.refund(credits)
   }
 }

@@ -1,6 +1,7 @@
 import type { DirectNext } from '../../src/plugin/internal.ts'
 import { isFailure, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { Call, Json, Reply, Result } from '../../src/plugin/plugin.ts'
+import type { Call, Json, Reply, Result, Services, Verification } from '../../src/plugin/plugin.ts'
+import { weakestOf } from './filters.ts'
 import type { Filters, FilterTopic } from './filters.ts'
 import { parseLogFilter } from './log-filter.ts'
 import type { Fetch } from './missed-changes.ts'
@@ -12,7 +13,10 @@ export type SubscriberContext = 'request' | 'key' | 'account'
 export type FilterMethod = (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>) => Promise<Reply>
 
 /** The methods about filters, which callers over HTTP use as well. */
-export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly<Record<string, FilterMethod>> => {
+export const filterMethods = (
+  filters: Filters,
+  { maxPerAccount, events }: { readonly maxPerAccount: number; readonly events: Pick<Services['events'], 'logsVerifiedBy'> },
+): Readonly<Record<string, FilterMethod>> => {
   const create = async (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>, topic: FilterTopic): Promise<Reply> => {
     const account = call.context.account.id
     const id = await filters.create(topic, account, maxPerAccount, fetchBelow(call, next))
@@ -30,11 +34,13 @@ export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly
       return 'error' in filter ? filter : create(call, next, { kind: 'logs', filter, request })
     },
     eth_getFilterChanges: async (call, next) => {
-      const answer = await filters.changes(requestOf(call), fetchBelow(call, next))
+      const fetched: (Verification | undefined)[] = []
+      const answer = await filters.changes(requestOf(call), fetchBelow(call, next, fetched))
       if (answer === undefined) return notFound
       if ('error' in answer) return answer
       const { text, count, onSettled } = answer
-      return { ...localReply(text), count, onSettled }
+      const verified = (fetched.length > 0 ? weakestOf(fetched) : answer.verified) ?? (events.logsVerifiedBy() && 'none')
+      return { ...localReply(text), count, onSettled, ...(verified !== undefined && { verified }) }
     },
     eth_getFilterLogs: async (call, next) => {
       const answer = await filters.criteria(requestOf(call))
@@ -50,12 +56,13 @@ export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly
 
 const requestOf = ({ context: { request, account } }: Call<SubscriberContext>) => ({ id: String(request.params[0]), account: account.id })
 
-/** What the plugins below return for the caller: part of the call, and charged with it. */
+/** What the plugins below return for the caller: part of the call, and charged with it. `verified` gets what logs have been verified by. */
 const fetchBelow =
-  (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>): Fetch =>
+  (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>, verified: (Verification | undefined)[] = []): Fetch =>
   async (method, params) => {
     const reply = await next(withContext(call, { request: { method, params } }))
     if (isFailure(reply)) return reply.fault === 'caller' ? null : undefined
+    if (method === 'eth_getLogs') verified.push(reply.verified)
     return JSON.parse(toBuffer(reply.result).toString()) as Json // JSON gives Json
   }
 

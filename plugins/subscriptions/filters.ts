@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { sleep } from '../../src/plugin/internal.ts'
+import { sleep, verifications } from '../../src/plugin/internal.ts'
 import type { BlockId, FeedBlock, LinkedBlock } from '../../src/plugin/internal.ts'
 import { isJsonObject, refuse } from '../../src/plugin/plugin.ts'
-import type { Failure, Json, Services } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Services, Verification } from '../../src/plugin/plugin.ts'
 import type { BlockLogs } from './block-logs.ts'
 import { parseLogFilter } from './log-filter.ts'
 import type { LogFilter } from './log-filter.ts'
@@ -67,11 +67,12 @@ interface FilterAnswer {
   /** The text of a JSON array. */
   readonly text: string
   readonly count: number
+  readonly verified: FilterChanges['verified']
   /** To be called once: what is not delivered comes again with the next poll. */
   onSettled(isDelivered: boolean): void
 }
 
-interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'metrics' | 'network'> {
+interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'metrics' | 'network' | 'events'> {
   readonly filterValues: FilterValues
   readonly feeds: Readonly<Record<FilterKind, RetainedFeed>>
   /** What the feeds have published. */
@@ -169,7 +170,7 @@ export class Filters {
     if (answer === undefined) settle(false)
     else if ('error' in answer) endFailed()
     if (answer === undefined || 'error' in answer) return answer
-    const { filter, sent, moved, changes } = answer
+    const { filter, sent, moved, changes, verified } = answer
     const store = async (): Promise<boolean> => {
       const isFollowing = (await previous?.isStored) ?? true
       return isFollowing && (moved === filter || (await this.#replace(sent, moved)))
@@ -180,7 +181,7 @@ export class Filters {
       if (isDelivered) this.#track(store().then(settle, () => settle(false)))
       else settle(false)
     }
-    return { text: `[${changes.join(',')}]`, count: changes.length, onSettled }
+    return { text: `[${changes.join(',')}]`, count: changes.length, verified, onSettled }
   }
 
   /** The filter object of a filter of logs. Undefined when the account has no such filter. */
@@ -245,7 +246,7 @@ export class Filters {
     const isToBeMarked = previous === undefined && !isSameBlock(moved.position, filter.position)
     const sent = isToBeMarked ? await this.#markSent(filter, moved).catch(toUnavailable) : filter
     if ('error' in sent) return sent
-    return { filter, sent, moved, changes: missed.changes }
+    return { filter, sent, moved, changes: missed.changes, verified: missed.verified }
   }
 
   /**
@@ -296,10 +297,13 @@ export class Filters {
   }
 
   #logChanges(change: BranchChange<FeedBlock> | undefined, filter: LogFilter, firstBlock: number): FilterChanges | undefined {
-    const { logsOf } = this.#options
+    const { logsOf, events } = this.#options
     const removed = change?.removed.filter(({ number }) => number > firstBlock) ?? []
     const takenBack = removed.flatMap(block => logsOf(block).matchRemoved(filter))
-    return change && collect(change, firstBlock, takenBack, block => logsOf(block).match(filter))
+    if (change === undefined) return undefined
+    const blocks = [...removed, ...change.added]
+    const verified = blocks.length === 0 ? events.logsVerifiedBy() : weakestOf(blocks.map(block => block.verified))
+    return { ...collect(change, firstBlock, takenBack, block => logsOf(block).match(filter)), verified }
   }
 
   async #find({ id, account }: FilterRequest): Promise<Filter | undefined> {
@@ -361,6 +365,10 @@ interface StoredValue {
   readonly position: BlockId
   readonly undelivered?: UndeliveredCursor
 }
+
+/** What all of them have been verified by, at least. */
+export const weakestOf = (all: readonly (Verification | undefined)[]): Verification | undefined =>
+  all.includes(undefined) ? undefined : verifications.findLast(each => all.includes(each))
 
 const isAboutBlocks = (kind: FilterKind): kind is 'newHeads' | 'logs' => kind === 'newHeads' || kind === 'logs'
 

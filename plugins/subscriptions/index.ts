@@ -47,10 +47,14 @@ export default definePlugin({
     const subscriptions = services.singleton('subscriptions', {}, () => new Subscriptions(services))
     const eventCosts = services.methods.get('eth_subscribe')?.eventCosts ?? {}
     const kinds = ['newHeads', 'logs', ...offer]
+    const costOf = (kind: string) => {
+      const credits = eventCosts[kind] ?? 0
+      return kind === 'logs' ? services.events.priceOfLogs(credits) : credits
+    }
     const answers: Readonly<Record<string, FilterMethod>> = {
-      eth_subscribe: call => subscribe(call, { subscriptions, kinds, eventCosts, maxPerAccount }),
+      eth_subscribe: call => subscribe(call, { subscriptions, kinds, costOf, maxPerAccount }),
       eth_unsubscribe: async call => unsubscribe(call, subscriptions),
-      ...filterMethods(subscriptions.filters, maxFilters),
+      ...filterMethods(subscriptions.filters, { maxPerAccount: maxFilters, events: services.events }),
     }
     const answerOf = new Map(Object.entries(answers))
     const offers = (method: string) => {
@@ -64,7 +68,7 @@ export default definePlugin({
     }
     const explain = ({ method }: ExplainedCall): Explanation => {
       if (!offers(method)) return { text: ['the method is not offered'], ends: 'refused' }
-      if (method === 'eth_subscribe') return explainSubscribe(kinds, eventCosts)
+      if (method === 'eth_subscribe') return explainSubscribe(kinds, costOf)
       if (answerOf.has(method)) return { text: ['answers the method, for which nodes are sent other methods at most'], ends: 'answered' }
       return { text: ['passes the call on: it answers eth_subscribe, eth_unsubscribe and the methods about filters'] }
     }
@@ -72,10 +76,10 @@ export default definePlugin({
   },
 })
 
-const explainSubscribe = (kinds: readonly string[], eventCosts: SubscribeOptions['eventCosts']): Explanation => ({
+const explainSubscribe = (kinds: readonly string[], costOf: SubscribeOptions['costOf']): Explanation => ({
   text: [
     'answers over WebSocket; the call is refused over HTTP, and in a batch',
-    `credits for each KiB of messages: ${kinds.map(kind => `${kind} ${eventCosts[kind] ?? 0}`).join(', ')}`,
+    `credits for each KiB of messages: ${kinds.map(kind => `${kind} ${costOf(kind)}`).join(', ')}`,
   ],
   ends: 'answered',
 })
@@ -84,14 +88,14 @@ interface SubscribeOptions {
   readonly subscriptions: Subscriptions
   /** Those that callers may name. */
   readonly kinds: readonly string[]
-  /** Credits for each KiB of messages, by kind. */
-  readonly eventCosts: Readonly<Record<string, number>>
+  /** Credits for each KiB of messages of a kind. */
+  costOf(kind: string): number
   readonly maxPerAccount: number
 }
 
 const subscribe = async (
   call: Call<SubscriberContext>,
-  { subscriptions, kinds, eventCosts, maxPerAccount }: SubscribeOptions,
+  { subscriptions, kinds, costOf, maxPerAccount }: SubscribeOptions,
 ): Promise<Reply> => {
   const { origin, message, context } = call
   if (origin.transport !== 'websocket') return notSupported
@@ -101,7 +105,7 @@ const subscribe = async (
   if ('error' in topic) return topic
   const subscriber = { origin, account: context.account, key: context.key }
   const subscription = await subscriptions.subscribe(
-    { ...topic, cost: eventCosts[String(context.request.params[0])] ?? 0 },
+    { ...topic, cost: costOf(String(context.request.params[0])) },
     subscriber,
     maxPerAccount,
   )

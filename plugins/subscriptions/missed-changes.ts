@@ -1,6 +1,6 @@
 import type { BlockId } from '../../src/plugin/internal.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Json } from '../../src/plugin/plugin.ts'
+import type { Json, Verification } from '../../src/plugin/plugin.ts'
 
 /** The result of a call; undefined when the upstreams fail, null when the call cannot succeed. */
 export type Fetch = (method: string, params: readonly Json[]) => Promise<Json | undefined>
@@ -13,6 +13,8 @@ export interface FilterChanges {
   readonly position: BlockId
   /** Blocks up to this one were before the filter. A reorg may have gone below it. */
   readonly firstBlock: number
+  /** What all of the logs have been verified by, at least; undefined where nothing has verified them, and for blocks. */
+  readonly verified?: Verification | undefined
 }
 
 /** A filter of blocks, or with `request`, its filter object, of logs. */

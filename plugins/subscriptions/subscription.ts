@@ -80,7 +80,7 @@ export class Subscription {
 
   /** Credits for these events. */
   costOf(events: readonly string[]): number {
-    return this.topic.cost * this.#unitsOf(this.#bytesOf(events))
+    return Math.ceil(this.topic.cost * this.#unitsOf(this.#bytesOf(events)))
   }
 
   /** They were paid for, and sent. */

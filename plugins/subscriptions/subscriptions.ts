@@ -50,7 +50,7 @@ export class Subscriptions {
         onEnd: bug => this.#closeAll('newHeads', bug),
       }),
       logs: new FeedConsumer({
-        feed: new VerifiedFeed({ feed: heads.feeds.logs, verify: block => services.events.verifyLogs(block), clock: services.clock }),
+        feed: new VerifiedFeed({ ...services, feed: heads.feeds.logs }),
         onStart: () => logPublisher.published.clear(),
         handle: update => {
           if (!logPublisher.publish(update)) this.#closeAll('logs')

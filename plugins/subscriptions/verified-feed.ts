@@ -1,11 +1,11 @@
 import { sleep } from '../../src/plugin/internal.ts'
 import type { ChainUpdate, Feed, FeedBlock, FeedListener, FeedSubscription, LinkedBlock, MaybePromise } from '../../src/plugin/internal.ts'
-import type { Clock } from '../../src/plugin/plugin.ts'
+import type { Clock, Services } from '../../src/plugin/plugin.ts'
 
 interface VerifiedFeedOptions {
   readonly feed: Feed
-  /** What subscribers get of the block, as JSON text; undefined where it cannot be told now. */
-  verify(block: FeedBlock): MaybePromise<string | undefined>
+  /** What subscribers get of the block, as JSON text, and what that is verified by; undefined where it cannot be told now. */
+  readonly events: Pick<Services['events'], 'verifyLogs' | 'logsVerifiedBy'>
   readonly clock: Clock
 }
 
@@ -112,7 +112,7 @@ class VerificationQueue implements FeedListener {
   #publish(): void {
     this.#isRunning = true
     for (let first = this.#queue[0]; first !== undefined; first = this.#queue[0]) {
-      const texts = first.update.added.map(block => this.#options.verify(block))
+      const texts = first.update.added.map(block => this.#options.events.verifyLogs(block))
       if (texts.some(text => typeof text !== 'string')) {
         void this.#publishLater(first.update, texts).catch((bug: unknown) => this.#fail(bug))
         return
@@ -140,11 +140,11 @@ class VerificationQueue implements FeedListener {
 
   /** Undefined when the block has been removed, or after a time. */
   async #retry(block: FeedBlock): Promise<string | undefined> {
-    const { clock, verify } = this.#options
+    const { clock, events } = this.#options
     const deadline = clock.monotonic() + maxUnverifiedMs
     while (clock.monotonic() < deadline && !this.#isStopped && !this.#isRemoved(block)) {
       await sleep(clock, retryIntervalMs)
-      const text = await verify(block)
+      const text = await events.verifyLogs(block)
       if (text !== undefined) return text
     }
     return undefined
@@ -165,7 +165,8 @@ class VerificationQueue implements FeedListener {
         onPassed,
         update: { ...update, removed: update.removed.filter(({ hash }) => !dropped.has(hash)) },
       }))
-    const published = added.slice(0, texts.length).map((block, i) => ({ ...block, json: texts[i]! }))
+    const verified = this.#options.events.logsVerifiedBy()
+    const published = added.slice(0, texts.length).map((block, i) => ({ ...block, json: texts[i]!, verified }))
     if (removed.length > 0 || published.length > 0) this.#listener.onUpdate({ removed, added: published })
     for (const run of first.onPassed) run()
   }

@@ -54,6 +54,11 @@ export class ChainRules {
     return this.#recordFailure(rule, upstream) ? 'unknown' : 'refuse'
   }
 
+  /** Whether all rules are known to hold: the chain is one of Ethereum. */
+  get areAllKnown(): boolean {
+    return this.#isEthereum
+  }
+
   /** Whether the rule of the finding is one of this chain, whatever its answers show. */
   isKnown({ knownFor }: Finding): boolean {
     return knownFor === 'every chain' || (knownFor === 'Ethereum' && this.#isEthereum)

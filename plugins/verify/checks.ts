@@ -11,12 +11,13 @@ import type { TrustedHeaders } from './trusted-headers.ts'
 import type { VerifiedCall } from './verified-call.ts'
 import { resultChecks } from './result-checks.ts'
 import type { TrustedHeader } from './block-header.ts'
-import type { RefuseWrong } from './wrong-results.ts'
+import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
 
 interface AnswerChecksOptions {
   readonly rules: ChainRules
   readonly counters: VerifyCounters
   readonly refuseWrong: RefuseWrong
+  readonly confirmRight: ConfirmRight
   /** Longer results are not checked. */
   readonly maxBytes: number
   knownHeader(hash: string): TrustedHeader | undefined
@@ -69,7 +70,7 @@ export class AnswerChecks {
 
   /** Code of a block that does not change, of which a proof has shown the hash. */
   #checkCode(result: Result, call: VerifiedCall): Reply {
-    const { counters, refuseWrong, headers, codes } = this.#options
+    const { counters, refuseWrong, confirmRight, headers, codes } = this.#options
     const { request, target } = call.context
     const blocks = blockSelectorOf(this.#methods.get(request.method), request.params)
     const block = blocks === undefined || 'hash' in blocks ? blocks?.hash : headers.knownFinal(Number(blocks.from))?.hash
@@ -77,6 +78,7 @@ export class AnswerChecks {
     if (proven === undefined) return copyReply(result, { verified: 'none' })
     const { codeHash, header } = proven
     if (!isCode(toJson(result), codeHash)) return refuseWrong(result, { cause: 'the code is not that of the proven hash', header }, call)
+    confirmRight(request, header)
     counters.count(target.name, 'passed')
     return copyReply(result, { verified: 'check' })
   }

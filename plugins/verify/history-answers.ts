@@ -5,7 +5,7 @@ import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
 import { agreedValue, requiredVotesOf } from './votes.ts'
-import type { RefuseWrong } from './wrong-results.ts'
+import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
 
 /** What the node says that it does not have: `null`, or a transaction that is in no block. Nothing proves that. */
 interface Missing {
@@ -24,6 +24,7 @@ interface HistoryAnswersOptions {
   readonly headers: TrustedHeaders
   readonly blocks: ProvenBlocks
   readonly refuseWrong: RefuseWrong
+  readonly confirmRight: ConfirmRight
 }
 
 /** For so long, once enough nodes lack something, the others may still say that they have it. */
@@ -153,7 +154,7 @@ export class HistoryAnswers {
 
   /** A transaction, or its receipt. The node's answer says in which block it is. */
   async #proveMined(call: VerifiedCall, next: NextPlugin, isReceipt: boolean): Promise<Reply | Missing> {
-    const { blocks, headers, refuseWrong } = this.#options
+    const { blocks, headers, refuseWrong, confirmRight } = this.#options
     const reply = await next(call)
     if (isFailure(reply)) return reply
     const place = placeOf(toJson(reply))
@@ -167,6 +168,7 @@ export class HistoryAnswers {
     if (index < 0) return refuseWrong(reply, { cause: 'the block has no such transaction', header }, call)
     const failure = await blocks.checkSenders(block, [index], call)
     if (failure !== undefined) return failure
+    confirmRight(call.context.request, header)
     if (!isReceipt) return toResult(block.transactions[index]!, call)
     const proven = (await blocks.receiptsOf(place.hash, call, next)) ?? notLinked(call)
     return isFailed(proven) ? proven : toResult(proven.receipts[index]!, call)

@@ -8,7 +8,7 @@ import {
   isJsonNull,
   refuse,
 } from '../../src/plugin/plugin.ts'
-import type { CallContext, FeedBlock, Method, Origin, Reply } from '../../src/plugin/plugin.ts'
+import type { CallContext, FeedBlock, Method, Origin, Reply, Result } from '../../src/plugin/plugin.ts'
 import { ChainRules } from './chain-rules.ts'
 import { AnswerChecks, isPending } from './checks.ts'
 import { FeedLogs } from './feed-logs.ts'
@@ -24,6 +24,9 @@ import { checkUpstreams } from './upstreams-check.ts'
 import { WrongResults } from './wrong-results.ts'
 
 const factor = { type: 'string', pattern: '^[0-9]+(\\.[0-9]+)?x$', label: 'a factor such as 2x', default: '1x', examples: ['2x'] } as const
+
+/** Of a filter of logs it has those of the feed. */
+const filterChanges = 'eth_getFilterChanges'
 
 /** In lower case. */
 const wishHeader = 'tollgate-verify'
@@ -61,7 +64,7 @@ export default definePlugin({
           quorum: { ...factor, description: 'Of calls that a quorum answers.' },
         },
         default: {},
-        description: 'Factors by which calls cost more credits, by policy.',
+        description: 'Factors by which calls cost more credits, by what their results were verified by.',
         examples: [{ proof: '2x' }],
       },
       readmit: {
@@ -137,26 +140,30 @@ export default definePlugin({
       return new ChainRules(ethereumChainIds.has(network.chainId) && !network.devNode, onGivenUp)
     })
     const counters = new VerifyCounters(services)
-    const wrongResults = new WrongResults({ readmit, counters }, services)
-    const refuseWrong = wrongResults.refuse
-    const proofs = new Proofs({ agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong }, services)
+    const wrongResults = new WrongResults({ readmit, rules, counters }, services)
+    const { refuse: refuseWrong, confirm: confirmRight } = wrongResults
+    const proofs = new Proofs({ agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong, confirmRight }, services)
     const { blocks, headers, codes } = proofs
     const feedLogs = new FeedLogs(headers, blocks, services)
     const checks = new AnswerChecks(
-      { rules, counters, refuseWrong, maxBytes, headers, codes, knownHeader: hash => blocks.knownHeader(hash) },
+      { rules, counters, refuseWrong, confirmRight, maxBytes, headers, codes, knownHeader: hash => blocks.knownHeader(hash) },
       services,
     )
-    const factors = { proof: toFactor(costs.proof), quorum: toFactor(costs.quorum) }
+    const factors = { proof: toFactor(costs.proof), quorum: toFactor(costs.quorum), check: 1, none: 1 }
+    /** Those of filters and subscriptions too, whatever callers ask for. */
+    const areLogsProven = policies.of('eth_getLogs') === 'proof'
     /** What nothing proves on this chain is verified as without the header. */
     const resolvePolicy = (method: string, policy: Policy): Policy =>
       policy === 'proof' && !proofs.has(answeredBy(method)) ? policies.of(method) : policy
     const factorOf = (method: string, wanted: Policy): number => {
+      if (method === filterChanges) return areLogsProven ? factors.proof : 1
       const policy = resolvePolicy(method, wanted)
       if (policy === 'proof') return proofs.has(answeredBy(method)) ? factors.proof : 1
       return quorums.get(policy) === undefined ? 1 : factors.quorum
     }
     /** As developers read of it; undefined where nothing is verified. */
     const verificationOf = (method: string): Policy | undefined => {
+      if (method === filterChanges) return areLogsProven ? 'proof' : undefined
       const name = answeredBy(method)
       const policy = policies.of(name)
       if (quorums.get(policy) !== undefined || (policy === 'proof' && proofs.has(name))) return policy
@@ -204,27 +211,38 @@ export default definePlugin({
       },
       // A network whose calls cost the same by each policy asks nothing of each call.
       ...((factors.proof !== 1 || factors.quorum !== 1) && {
-        priceOf: (credits: number, { request: { method }, key }: CallContext, { headers }: Origin) =>
-          credits * factorOf(method, policies.ofCall(method, key, headers[wishHeader])),
+        priceOf(credits: number, { request: { method }, key }: CallContext, { headers }: Origin, result?: Result) {
+          const factor = factorOf(method, policies.ofCall(method, key, headers[wishHeader]))
+          return credits * (result === undefined ? factor : Math.min(factor, factors[result.verified ?? 'none']))
+        },
       }),
       describeMethods: described =>
         described.map(method => {
-          const { name } = method
+          const { name, eventCredits } = method
           const verification = verificationOf(name)
           const creditsOf = (policy: Policy) => Math.ceil(method.credits * factorOf(name, policy))
           const verifyCredits = { none: creditsOf(policies.wished(name, 'none')), proof: creditsOf(policies.wished(name, 'proof')) }
           return {
             ...method,
             credits: creditsOf(policies.of(name)),
+            ...(eventCredits?.['logs'] !== undefined &&
+              areLogsProven && { eventCredits: { ...eventCredits, logs: eventCredits['logs'] * factors.proof } }),
             ...(verification !== undefined && { verification }),
             ...(verifyCredits.none !== verifyCredits.proof && { verifyCredits }),
           }
         }),
       explain: ({ method }) => {
         const factor = factorOf(method, policies.of(method))
-        return { text: [explainPolicy(method), ...(factor === 1 ? [] : [`the call costs ${factor} times as many credits (\`costs\`)`])] }
+        const cost = `the call costs ${factor} times as many credits (\`costs\`), but as many as without where its result is only checked`
+        return { text: [explainPolicy(method), ...(factor === 1 ? [] : [cost])] }
       },
-      ...(policies.of('eth_getLogs') === 'proof' && { events: { verifyLogs: (block: FeedBlock) => feedLogs.of(block) } }),
+      ...(areLogsProven && {
+        events: {
+          verifyLogs: (block: FeedBlock) => feedLogs.of(block),
+          logsVerifiedBy: () => 'proof' as const,
+          priceOfLogs: (credits: number) => credits * factors.proof,
+        },
+      }),
       start: () => wrongResults.restore(),
       async stop() {
         proofs.stop()

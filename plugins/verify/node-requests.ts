@@ -1,7 +1,6 @@
 import { isFailure, isJsonObject, parseHexQuantity, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
 import type { Failure, Heads, Json, Reply, Request, Result, Target } from '../../src/plugin/plugin.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
-import type { RefuseWrong } from './wrong-results.ts'
 
 // What is asked of the node of a call, besides or in place of its request.
 
@@ -77,7 +76,10 @@ export const numberOf = async (
   block: number | string,
   call: VerifiedCall,
   next: NextPlugin,
-  { heads, refuseWrong }: { readonly heads: Heads; readonly refuseWrong: RefuseWrong },
+  {
+    heads,
+    refuseWrong,
+  }: { readonly heads: Heads; refuseWrong(result: Result, wrong: { readonly cause: string }, call: VerifiedCall): Failure },
 ): Promise<number | Failure> => {
   if (typeof block === 'number') return block
   const { head, reportedHeight } = heads.snapshot

@@ -14,7 +14,7 @@ import { ProvenCodes } from './proven-codes.ts'
 import { Readmission } from './readmission.ts'
 import { StateAnswers } from './state-answers.ts'
 import { TrustedHeaders } from './trusted-headers.ts'
-import type { RefuseWrong } from './wrong-results.ts'
+import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
 
 interface ProofsOptions {
   readonly agree: number | undefined
@@ -25,6 +25,7 @@ interface ProofsOptions {
   readonly rules: ChainRules
   readonly counters: VerifyCounters
   readonly refuseWrong: RefuseWrong
+  readonly confirmRight: ConfirmRight
 }
 
 /** Answers calls about one part of the chain. */
@@ -53,15 +54,15 @@ export class Proofs {
   readonly #provable: ReadonlyMap<string, { readonly method: Method; readonly answers: ProvenAnswers }>
 
   constructor(options: ProofsOptions, services: Services) {
-    const { agree, rules, refuseWrong } = options
+    const { agree, rules, refuseWrong, confirmRight } = options
     const { methods, network } = services
     this.#options = options
     this.#services = services
     this.headers = new TrustedHeaders(agree, services)
-    this.blocks = new ProvenBlocks({ refuseWrong, rules, maxCachedBytes })
+    this.blocks = new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes })
     this.#feedHeaders = new FeedHeaders(header => this.blocks.recordHeader(header), services)
     const answersOf = this.#openAnswers(this.blocks)
-    const answersAloneOf = this.#openAnswers(new ProvenBlocks({ refuseWrong, rules, maxCachedBytes: 0 }))
+    const answersAloneOf = this.#openAnswers(new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes: 0 }))
     this.#readmission = new Readmission((call, method, next) => answersAloneOf(method.name).answer(call, method, next), services)
     this.#provable = new Map(
       provableMethods.flatMap(name => {
@@ -105,8 +106,8 @@ export class Proofs {
   }
 
   #openAnswers(blocks: ProvenBlocks): (name: string) => ProvenAnswers {
-    const { agree, maxBlocks, maxProofBytes, refuseWrong } = this.#options
-    const common = { headers: this.headers, blocks, refuseWrong }
+    const { agree, maxBlocks, maxProofBytes, refuseWrong, confirmRight } = this.#options
+    const common = { headers: this.headers, blocks, refuseWrong, confirmRight }
     const states = new StateAnswers({ ...common, codes: this.codes }, this.#services)
     const history = new HistoryAnswers({ ...common, agree }, this.#services)
     const logs = new LogAnswers({ ...common, maxBlocks, maxProofBytes, onUse: () => this.#feedHeaders.use() }, this.#services)

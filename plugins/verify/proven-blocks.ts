@@ -14,7 +14,7 @@ import { senderOf } from './transaction-sender.ts'
 import { trieRootOf } from './trie-root.ts'
 import { toTrustedHeader } from './block-header.ts'
 import type { TrustedHeader } from './block-header.ts'
-import type { RefuseWrong } from './wrong-results.ts'
+import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
 
 /** A block whose transactions are those of its header. */
 interface ProvenBlock {
@@ -38,6 +38,7 @@ interface ProvenReceipts {
 
 interface ProvenBlocksOptions {
   readonly refuseWrong: RefuseWrong
+  readonly confirmRight: ConfirmRight
   readonly rules: ChainRules
   /** Of blocks, and as many of receipts. 0: nothing is shared between calls, as each node must show what it says. */
   readonly maxCachedBytes: number
@@ -183,6 +184,7 @@ export class ProvenBlocks {
     releaseResult(reply)
     if (typeof checked === 'string') return notProvable(call, 'transactions of a type that is not known')
     cache.set(hash, checked.value)
+    if (request !== undefined && header !== undefined) this.#options.confirmRight(request, header)
     return checked.value
   }
 
@@ -191,7 +193,12 @@ export class ProvenBlocks {
     const { refuseWrong, rules } = this.#options
     const broken = findings.find(finding => rules.decide(finding, call.context.target.name) === 'refuse')
     if (broken === undefined) return undefined
-    return refuseWrong(reply, { cause: `not so: ${broken.rule}`, request, header: rules.isKnown(broken) ? header : undefined }, call)
+    const isKnown = rules.isKnown(broken)
+    return refuseWrong(
+      reply,
+      { cause: `not so: ${broken.rule}`, request, header: isKnown ? header : undefined, isRuleOfAll: isKnown },
+      call,
+    )
   }
 }
 

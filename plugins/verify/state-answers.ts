@@ -9,7 +9,7 @@ import { emptyCodeHash, isCode, provenAccountOf, provenSlotOf } from './state-pr
 import type { ProvenAccount } from './state-proof.ts'
 import type { TrustedHeader } from './block-header.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
-import type { RefuseWrong } from './wrong-results.ts'
+import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
 
 /** A block whose state root is known, and how it is named in requests. */
 interface StateBlock {
@@ -31,6 +31,7 @@ interface StateAnswersOptions {
   readonly blocks: ProvenBlocks
   readonly codes: ProvenCodes
   readonly refuseWrong: RefuseWrong
+  readonly confirmRight: ConfirmRight
 }
 
 /** Answers questions about the state with what eth_getProof proves of it, whatever the node says besides. */
@@ -76,8 +77,9 @@ export class StateAnswers {
     const proven = proves(toJson(proof), header, subject)
     if (proven === undefined) return { mismatch: proof, cause: 'the proof does not lead to the state root of the block', request }
     releaseResult(proof)
+    this.#options.confirmRight(request, header)
     this.#options.codes.record(subject.address, { codeHash: proven.account.codeHash, header })
-    if (method.name === 'eth_getCode') return this.#codeAt(param, proven.account, call, next)
+    if (method.name === 'eth_getCode') return this.#codeAt({ header, param }, proven.account, call, next)
     const text =
       method.name === 'eth_getStorageAt'
         ? toWord(proven.slot)
@@ -85,11 +87,20 @@ export class StateAnswers {
     return toResult(text, call)
   }
 
-  async #codeAt(param: Json, { codeHash }: ProvenAccount, call: VerifiedCall, next: NextPlugin): Promise<Reply | Mismatch> {
+  async #codeAt(
+    { header, param }: Pick<StateBlock, 'header' | 'param'>,
+    { codeHash }: ProvenAccount,
+    call: VerifiedCall,
+    next: NextPlugin,
+  ): Promise<Reply | Mismatch> {
     if (codeHash === emptyCodeHash) return toResult('0x', call)
     const request = { method: 'eth_getCode', params: [call.context.request.params[0]!, param] }
     const code = await send(call, request, next)
-    if (isFailure(code) || isCode(toJson(code), codeHash)) return code
+    if (isFailure(code)) return code
+    if (isCode(toJson(code), codeHash)) {
+      this.#options.confirmRight(request, header)
+      return code
+    }
     return { mismatch: code, cause: 'the code is not that of the proven hash', request }
   }
 

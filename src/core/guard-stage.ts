@@ -40,7 +40,7 @@ export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: Plugin
     ...(stage.offers && { offers: (method, context) => bugs.guard(() => stage.offers?.(method, context) ?? true) }),
     ...(stage.describeMethods && { describeMethods: methods => bugs.guard(() => stage.describeMethods?.(methods) ?? methods) }),
     ...(stage.priceOf && {
-      priceOf: (credits, context, origin) => bugs.guard(() => stage.priceOf?.(credits, context, origin) ?? credits),
+      priceOf: (credits, context, origin, result) => bugs.guard(() => stage.priceOf?.(credits, context, origin, result) ?? credits),
     }),
     ...(stage.events && { events: guardEvents(bugs, stage.events) }),
     ...(stage.explain && { explain: call => bugs.guard(() => stage.explain?.(call) ?? { text: [] }) }),
@@ -49,11 +49,16 @@ export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: Plugin
   })
 }
 
-const guardEvents = (bugs: StageBugs, { refuse, charge, verifyLogs }: Partial<EventRules>): Partial<EventRules> => ({
-  ...(refuse && { refuse: (key, origin) => bugs.guard(() => refuse(key, origin)) }),
-  ...(charge && { charge: (payer, credits) => bugs.guard(() => charge(payer, credits)) }),
-  ...(verifyLogs && { verifyLogs: block => bugs.guard(() => verifyLogs(block)) }),
-})
+const guardEvents = (bugs: StageBugs, events: Partial<EventRules>): Partial<EventRules> => {
+  const { refuse, charge, verifyLogs, logsVerifiedBy, priceOfLogs } = events
+  return {
+    ...(refuse && { refuse: (key, origin) => bugs.guard(() => refuse(key, origin)) }),
+    ...(charge && { charge: (payer, credits) => bugs.guard(() => charge(payer, credits)) }),
+    ...(verifyLogs && { verifyLogs: block => bugs.guard(() => verifyLogs(block)) }),
+    ...(logsVerifiedBy && { logsVerifiedBy: () => bugs.guard(logsVerifiedBy) }),
+    ...(priceOfLogs && { priceOfLogs: credits => bugs.guard(() => priceOfLogs(credits)) }),
+  }
+}
 
 const dropReply = (reply: Reply | undefined): void => reply?.onSettled?.(false)
 

@@ -80,6 +80,8 @@ export const buildNetwork = async (
     refuse: (key, origin) => servingEvents().refuse(key, origin),
     charge: (payer, credits) => servingEvents().charge(payer, credits),
     verifyLogs: block => servingEvents().verifyLogs(block),
+    logsVerifiedBy: () => servingEvents().logsVerifiedBy(),
+    priceOfLogs: credits => servingEvents().priceOfLogs(credits),
   }
   const calls = singletons.get('plugin-calls', null, () => new PluginCalls(host.clock, host.log))
   const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, priceOf, events })
@@ -112,11 +114,11 @@ const offersMethod = (stages: readonly PipelineStage[], method: string, context:
 /** The stages are known once calls arrive. Few have a price. */
 const composePrices = (stages: readonly PipelineStage[], methods: MethodTable): Services['priceOf'] => {
   let prices: readonly NonNullable<AnyStage['priceOf']>[] | undefined
-  return ({ context, origin }) => {
+  return ({ context, origin }, result) => {
     prices ??= stages.flatMap(({ stage }) => stage.priceOf?.bind(stage) ?? [])
     let credits = methods.get(context.request.method)?.cost ?? methods.defaultCost
     // Each stage reads of the context what it declares, as the loader has checked.
-    for (const priceOf of prices) credits = priceOf(credits, context as CallContext, origin)
+    for (const priceOf of prices) credits = priceOf(credits, context as CallContext, origin, result)
     return Math.ceil(credits)
   }
 }
@@ -227,7 +229,9 @@ const stopParts = async (network: string, { stages, singletons }: PipelineParts,
 const describeTable = (table: MethodTable): readonly MethodDescription[] =>
   table.names.flatMap(name => {
     const method = table.get(name)
-    return method === undefined ? [] : [{ name, credits: method.cost, params: method.describeParams() }]
+    if (method === undefined) return []
+    const { cost: credits, eventCosts: eventCredits } = method
+    return [{ name, credits, ...(eventCredits && { eventCredits }), params: method.describeParams() }]
   })
 
 /** The series of the network are removed with its last pipeline. Held first, so that they are released last. */

@@ -4,7 +4,7 @@ import type { Path } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { createNameMatcher } from '../util/name-pattern.ts'
-import type { Failure, Reply } from './reply.ts'
+import type { Failure, Reply, Result } from './reply.ts'
 import type { Infer, ObjectSchema } from './options-schema.ts'
 import type { EventRules, Lookup, MethodDescription, MethodTable, Services } from '../services/index.ts'
 
@@ -83,9 +83,10 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
   describeMethods?(methods: readonly MethodDescription[]): readonly MethodDescription[]
   /**
    * What the call costs, where the stages above say `credits`; the first gets the cost of the method. It is asked before the call runs, with the context
-   * and the origin of its caller, also of a stage below a plugin that `shares`.
+   * and the origin of its caller, also of a stage below a plugin that `shares`. It is asked again with a result that says what it was verified by: where
+   * that costs less, the difference is refunded.
    */
-  priceOf?(credits: number, context: CallContext, origin: Origin): number
+  priceOf?(credits: number, context: CallContext, origin: Origin, result?: Result): number
   /** Rules about events of subscriptions. Those of the pipeline that serves hold for all WebSockets, from a reload on. */
   readonly events?: Partial<EventRules>
   /** What `tollgate explain` prints of this stage; reads nothing and sends nothing. */

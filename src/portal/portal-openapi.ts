@@ -168,6 +168,11 @@ const responseSchemas = {
         ...object({ none: count, proof: count }),
         description: 'Credits of a call with the header `Tollgate-Verify`, by its value; absent where they are the same.',
       },
+      eventCredits: {
+        type: 'object',
+        additionalProperties: count,
+        description: 'Of eth_subscribe: credits for each KiB of messages, by the kind of the subscription.',
+      },
       params: {
         type: 'array',
         items: {

@@ -26,6 +26,8 @@ export interface PortalMethod {
   readonly verification?: string
   /** Credits of one call with the header `Tollgate-Verify`, by its value; absent where they are the same. */
   readonly verifyCredits?: { readonly none: number; readonly proof: number }
+  /** Credits of a subscription for each KiB of messages, by its kind. */
+  readonly eventCredits?: Readonly<Record<string, number>>
   readonly params: readonly PortalParam[]
 }
 

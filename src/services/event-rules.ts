@@ -1,5 +1,5 @@
 import type { CallContext, Key, Origin } from '../plugin/call.ts'
-import type { Failure } from '../plugin/reply.ts'
+import type { Failure, Verification } from '../plugin/reply.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { FeedBlock } from './chain-heads/index.ts'
 import type { ChargeResult } from './ledger/index.ts'
@@ -15,9 +15,13 @@ export interface EventRules {
   charge(payer: Pick<CallContext, 'account' | 'key'>, credits: number): MaybePromise<KeyChargeResult | undefined>
   /** The logs of a block as subscribers get them, as JSON text: those of the feed, or what is verified of them. Undefined where that cannot be told now. */
   verifyLogs(block: FeedBlock): MaybePromise<string | undefined>
+  /** What verifyLogs() verifies logs by; undefined where it returns those of the feed. */
+  logsVerifiedBy(): Verification | undefined
+  /** What a KiB of events of logs costs, where the method table says `credits`. */
+  priceOfLogs(credits: number): number
 }
 
-/** The rules of all stages of a pipeline: each may refuse; the first that charges, or verifies, does. */
+/** The rules of all stages of a pipeline: each may refuse, and have a price; the first that charges, or verifies, does. */
 export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventRules => {
   const charging = rules.find(({ charge }) => charge !== undefined)
   const verifying = rules.find(({ verifyLogs }) => verifyLogs !== undefined)
@@ -31,6 +35,8 @@ export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventR
       return undefined
     },
     charge: (payer, credits) => charging?.charge?.(payer, credits),
+    logsVerifiedBy: () => verifying?.logsVerifiedBy?.(),
+    priceOfLogs: credits => rules.reduce((price, { priceOfLogs }) => priceOfLogs?.(price) ?? price, credits),
     verifyLogs: block => (verifying?.verifyLogs === undefined ? block.json : verifying.verifyLogs(block)),
   }
 }

@@ -1,4 +1,5 @@
 import type { Call, CallContext, Json } from '../plugin/call.ts'
+import type { Result } from '../plugin/reply.ts'
 import type { Accounts } from './accounts/index.ts'
 import type { UpstreamClient } from './upstream-client/index.ts'
 import type { SharedCaches } from './shared-cache/index.ts'
@@ -83,8 +84,11 @@ export interface Services {
    * caller may call. Known once calls arrive.
    */
   describeMethods(context?: Partial<CallContext>): readonly MethodDescription[]
-  /** The credits that the call costs, as the stages of the pipeline say: what is charged, and what counts for limits of credits. Known once calls arrive. */
-  priceOf(call: Call<'request'>): number
+  /**
+   * The credits that the call costs, as the stages of the pipeline say: what is charged, and what counts for limits of credits; with its result, what is kept of
+   * them. Known once calls arrive.
+   */
+  priceOf(call: Call<'request'>, result?: Result): number
   /** Sends requests to nodes; returns a reply, whatever the node does. */
   readonly upstreamClient: UpstreamClient
   /** The newest and the finalized block of this network. */

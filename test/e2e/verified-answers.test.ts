@@ -8,6 +8,7 @@ import { networkFile, startGateway } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
+import type { RpcMessage } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const methods = [
@@ -100,7 +101,10 @@ t.test('callers ask for proof over HTTP, and over a WebSocket for all its calls'
 })
 
 t.test('where the node of the feed leaves logs out', async t => {
-  const { gateway, key, deployment, mine, tip, liar, file, ask } = await open(t, { methods: { eth_getLogs: 'proof' } })
+  const { gateway, key, deployment, mine, tip, liar, file, ask } = await open(t, {
+    methods: { eth_getLogs: 'proof' },
+    costs: { proof: '2x' },
+  })
   const reload = async (options: object) => {
     const reloads = () => gateway.log.filter(({ event }) => event === 'reloaded').length
     const before = reloads()
@@ -118,12 +122,19 @@ t.test('where the node of the feed leaves logs out', async t => {
     await socket.call('eth_subscribe', ['logs', { address: contracts[0] }])
     const expected = [mine(), mine(), mine()].flatMap(logsOf)
     t.ok(expected.length > 2)
-    const events: unknown[] = []
-    for (let i = 0; i < expected.length; i++) events.push((await socket.nextMessage())['params'])
+    const messages: RpcMessage[] = []
+    for (let i = 0; i < expected.length; i++) messages.push(await socket.nextMessage())
     t.match(
-      events,
+      messages.map(message => message['params']),
       expected.map(result => ({ result })),
     )
+    const bytes = messages.reduce((sum, message) => sum + JSON.stringify(message).length, 0)
+    const credits = async () => {
+      const { groups } = JSON.parse((await deployment.run('usage', 'alice', '--by', 'method', '--json')).stdout)
+      return (groups as readonly JsonMembers[]).find(({ name }) => name === 'eth_subscription')?.['credits'] // as the command prints them
+    }
+    const perKiB = 20
+    await waitUntil(async () => (await credits()) === perKiB * Math.ceil(bytes / 1024))
   })
 
   await t.test('after a reload the node is still not trusted, and what was proven before is still no answer of another policy', async t => {

@@ -4,7 +4,7 @@ import { toBuffer } from '../../src/json/chunked-bytes.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import type { AnyPlugin, Next, Stage } from '../../src/plugin/plugin.ts'
 import { isFailure } from '../../src/plugin/reply.ts'
-import type { Failure, Reply } from '../../src/plugin/reply.ts'
+import type { Failure, Reply, Result } from '../../src/plugin/reply.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { AccessLog } from '../../src/services/access-log.ts'
 import type { AccessLogSettings } from '../../src/services/access-log.ts'
@@ -123,9 +123,9 @@ export const openStage = (plugin: AnyPlugin, options: object, services: Partial<
   const heads =
     base.heads ?? new VerifiedHeads({ ...base, ...base.network, errorCategory: (...error) => base.methods.errorCategory(...error) })
   /** As the network does where no other stage has a price. */
-  const priceOf = ({ context, origin }: Call<'request'>): number => {
+  const priceOf = ({ context, origin }: Call<'request'>, result?: Result): number => {
     const credits = base.methods.get(context.request.method)?.cost ?? base.methods.defaultCost
-    return stage.priceOf?.(credits, context as CallContext, origin) ?? credits // fakeCall() has the whole context
+    return stage.priceOf?.(credits, context as CallContext, origin, result) ?? credits // fakeCall() has the whole context
   }
   const created = plugin.create(options as never, { ...base, priceOf: services.priceOf ?? priceOf, nodes, heads }) // options as the loader would pass them
   // fakeCall() has the whole context, so one type fits every plugin.

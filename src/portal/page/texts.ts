@@ -405,6 +405,7 @@ export const texts = {
     credits: 'Credits per call',
     verification: 'Verified by',
     notVerified: 'nothing',
+    perKiBOfLogs: 'for each KiB of logs',
     perDay: 'Calls per day',
     network: 'Network',
     prices: 'Prices',

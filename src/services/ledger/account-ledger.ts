@@ -157,8 +157,8 @@ export type ChargeResult =
       /** The day that was charged, in days since 1970, UTC. */
       readonly day: number
       readonly quota: CreditQuota
-      /** Returns the credits. False when they stay used: their day is over, the account was idle for long, or they were refunded before. */
-      refund(): boolean
+      /** Returns so many of the credits, all unless given. False when they stay used: their day is over, the account was idle for long, or they were refunded before. */
+      refund(credits?: number): boolean
     }
   | {
       readonly kind: 'exhausted'
@@ -179,20 +179,22 @@ class LeaseCharge implements Extract<ChargeResult, { kind: 'charged' }> {
   readonly day: number
   readonly quota: AccountLedger
   readonly #lease: Lease
-  readonly #cost: number
+  #used: number
   #isRefunded = false
 
   constructor(quota: AccountLedger, lease: Lease, cost: number) {
     this.day = lease.day
     this.quota = quota
     this.#lease = lease
-    this.#cost = cost
+    this.#used = cost
   }
 
-  refund(): boolean {
+  refund(credits: number = this.#used): boolean {
     if (this.#isRefunded) return false
-    this.#isRefunded = true
-    return this.quota.refund(this.#lease, this.#cost)
+    this.#isRefunded = credits >= this.#used
+    const refunded = Math.min(credits, this.#used)
+    this.#used -= refunded
+    return this.quota.refund(this.#lease, refunded)
   }
 }
 

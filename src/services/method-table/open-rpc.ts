@@ -24,7 +24,7 @@ export const openRpcDocument = (
  * `x-event-credits`: what each KiB of messages costs, by the kind of the subscription.
  */
 const methodObject = (
-  { name, credits, verification, verifyCredits }: MethodDescription,
+  { name, credits, verification, verifyCredits, eventCredits }: MethodDescription,
   compiled: CompiledMethod | undefined,
 ): JsonObject => ({
   name,
@@ -34,7 +34,7 @@ const methodObject = (
   'x-credits': credits,
   ...(verification !== undefined && { 'x-verification': verification }),
   ...(verifyCredits && { 'x-verify-credits': verifyCredits }),
-  ...(compiled?.settings.eventCosts && { 'x-event-credits': compiled.settings.eventCosts }),
+  ...(eventCredits && { 'x-event-credits': eventCredits }),
 })
 
 const contentDescriptor = ({ title, optional, rule }: ResolvedPosition): JsonObject => ({

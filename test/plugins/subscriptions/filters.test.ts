@@ -1,3 +1,4 @@
+import { composeEventRules } from '../../../src/services/event-rules.ts'
 import t from '../../support/tap.ts'
 import { BlockLogs } from '../../../plugins/subscriptions/block-logs.ts'
 import { filterMethods } from '../../../plugins/subscriptions/filter-methods.ts'
@@ -80,6 +81,7 @@ const openProcesses = (count: number) => {
       network: { name: 'devnet', chainId: 1, blockTime: 1_000, devNode: false },
       filterValues: new FilterValues(),
       metrics: createMetricsRegistry(),
+      events: composeEventRules([]),
     })
     const publish = ({ removed = [], added = [], logCount = 1 }: ModelUpdate): void => {
       for (const blocks of [published.newHeads, published.logs]) for (const block of removed) blocks.remove(block)
@@ -238,7 +240,7 @@ t.test('a filter', async t => {
   t.test('whose id was not delivered is removed at once, in the store and from what counts for the limits', async t => {
     const { processes } = openProcesses(2)
     const [first, second] = processes as [Process, Process]
-    const methods = filterMethods(first.filters, 1)
+    const methods = filterMethods(first.filters, { maxPerAccount: 1, events: composeEventRules([]) })
     const create = async () => {
       const fetchHead = fetchFrom(1)
       const reply = await methods['eth_newFilter']?.(fakeCall('eth_newFilter', [{}]), async ({ context: { request } }) => {
@@ -486,7 +488,11 @@ t.test('a filter', async t => {
     t.match(await poll(first, id), { error: { code: -32002 } })
     for (const method of ['eth_getFilterChanges', 'eth_getFilterLogs', 'eth_uninstallFilter']) {
       const call = fakeCall(method, [id], { account: { ...fakeAccount, id: 'alice' } })
-      t.match(await filterMethods(first.filters, 10)[method]?.(call, unreachableNext), { error: { code: -32002 } }, method)
+      t.match(
+        await filterMethods(first.filters, { maxPerAccount: 10, events: composeEventRules([]) })[method]?.(call, unreachableNext),
+        { error: { code: -32002 } },
+        method,
+      )
     }
     stopped.clear()
     const answer = await first.filters.changes({ id, account: 'alice' }, fetchNothing)

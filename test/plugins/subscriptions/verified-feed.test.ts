@@ -23,7 +23,7 @@ const openFeed = (verify: (block: FeedBlock) => string | undefined | Promise<str
     },
     sync: async onSynced => onSynced?.(),
   }
-  const verified = new VerifiedFeed({ feed, verify, clock })
+  const verified = new VerifiedFeed({ feed, events: { verifyLogs: verify, logsVerifiedBy: () => 'proof' }, clock })
   const events: string[] = []
   const listener: FeedListener = {
     onUpdate({ removed, added }) {

@@ -105,6 +105,37 @@ t.test('callers whose key allows it ask for less or more verification', async t 
     t.match(await filterLogs(withHeader('none')), { verified: 'none', credits: 255 })
   })
 
+  t.test('and no more than their results were verified by', async t => {
+    let newest = tip
+    const bounded = await open('{ methods: { eth_getLogs: proof }, maxBlocks: 4, costs: { proof: 2x } }', {
+      nodes: { one: nodeAt(() => newest), two: nodeAt(() => newest) },
+    })
+    t.teardown(() => bounded.stop())
+    const range = (from: number) => bounded.call('eth_getLogs', [{ fromBlock: `0x${from}`, toBlock: '0x8' }])
+    t.match(await range(5), { verified: 'proof', credits: 510 })
+    t.match(await range(4), { verified: 'check', credits: 255 }, 'more than maxBlocks')
+    t.match(await range(4), { verified: 'check', cache: 'hit', credits: 255 })
+    const idOf = async (method: string, params: Json) => String((await bounded.call(method, params)).result)
+    const [logs, blocks] = [await idOf('eth_newFilter', [{}]), await idOf('eth_newBlockFilter', [])]
+    const changes = (id: string) => bounded.call('eth_getFilterChanges', [id])
+    t.match(await changes(logs), { result: [], verified: 'proof', credits: 160 })
+    newest = createBlock(newest, random)
+    await bounded.advance('2s')
+    t.match(await changes(logs), { result: newest.logs, verified: 'proof', credits: 160 })
+    t.match(await changes(blocks), { result: [newest.hash], verified: 'none', credits: 80 }, 'of blocks nothing is proven')
+  })
+
+  t.test('whose difference is there for the next call', async t => {
+    const limited = await open('{ methods: { eth_getLogs: proof }, maxBlocks: 4, costs: { proof: 2x } }', {
+      nodes: honest(),
+      plans: { core: { dailyCredits: 1_300 } },
+    })
+    t.teardown(() => limited.stop())
+    const checked = () => limited.call('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x8' }])
+    for (let i = 0; i < 4; i++) t.match(await checked(), { credits: 255 })
+    t.match(await checked(), { error: { code: -33000 } }, '510 are charged at first, and 280 are left')
+  })
+
   t.test('and count for credits per second by the same price', async t => {
     const limited = await open('{ costs: { proof: 2x } }', {
       nodes: honest(),
@@ -128,6 +159,8 @@ t.test('callers whose key allows it ask for less or more verification', async t 
     const of = (name: string) => described.find(each => each['name'] === name)
     t.match(of('eth_getLogs'), { 'x-credits': 510, 'x-verification': 'proof', 'x-verify-credits': { none: 255, proof: 510 } })
     t.match(of('eth_getFilterLogs'), { 'x-credits': 510, 'x-verification': 'proof', 'x-verify-credits': { none: 255, proof: 510 } })
+    t.match(of('eth_getFilterChanges'), { 'x-credits': 160, 'x-verification': 'proof' })
+    t.match(of('eth_subscribe'), { 'x-event-credits': { newHeads: 10, logs: 20 } })
     t.match(of('eth_getStorageAt'), { 'x-credits': 80, 'x-verify-credits': { none: 80, proof: 160 } })
     t.match(of('eth_call'), { 'x-credits': 120, 'x-verification': '2 of 2' })
     t.match(of('eth_getBlockByNumber'), { 'x-credits': 80, 'x-verification': 'check' })
@@ -171,6 +204,7 @@ t.test('a partner is held to the headers that own nodes agreed on', async t => {
   const withoutLogs = (receipts: Json) => (isLying ? (receipts as readonly JsonMembers[]).map(each => ({ ...each, logs: [] })) : receipts)
   const gateway = await open('{ methods: { eth_getLogs: proof } }', {
     nodes: { one: own(), two: own() },
+    network: { chainId: 1 },
     partner: nodeAt(() => tip, { eth_getBlockReceipts: withoutLogs, eth_getLogs: logs => (isLying ? [] : logs) }),
     plans: { growth: { forwarding: true } },
   })

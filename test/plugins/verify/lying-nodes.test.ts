@@ -8,6 +8,10 @@ import { Readmission } from '../../../plugins/verify/readmission.ts'
 import type { Result } from '../../../src/plugin/reply.ts'
 import { TestLog, fakeResult } from '../../support/fakes.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { answerAt, createBlock } from './model-blocks.ts'
+import type { ModelBlock } from './model-blocks.ts'
+import { openProofs } from './proof-fixture.ts'
+import type { Node } from './proof-fixture.ts'
 import type { JsonMembers } from './verify-fixture.ts'
 
 t.test('a node that lied', async t => {
@@ -127,4 +131,67 @@ t.test('a bug while a node that lied is compared with others is logged, and ends
   readmission.begin(fakeResult('0x1', { upstream: 'honest' }) as Result, call, method, () => Promise.reject(new Error('not called')))
   await waitUntil(() => log.lines.length > 0)
   t.match(log.lines, [{ fields: { upstream: 'liar', err: { message: 'a bug' } } }])
+})
+
+t.test('on a chain that is not known to be as Ethereum', async t => {
+  let numbers = 1
+  const random = () => (numbers = (numbers * 48_271) % 2_147_483_647) / 2_147_483_647
+  const blockWithLogs = (parent?: ModelBlock): ModelBlock => {
+    const block = createBlock(parent, random)
+    return block.logs.length > 1 ? block : blockWithLogs(block)
+  }
+  const tip = blockWithLogs()
+  const [number] = [tip.header['number']!]
+  const query = { fromBlock: number, toBlock: number }
+  const node =
+    (receiptsOf: (receipts: readonly JsonMembers[]) => Json | undefined): Node =>
+    async ({ method, params }) => {
+      const value = answerAt(tip, { method, params })
+      return method === 'eth_getBlockReceipts' ? receiptsOf(value as readonly JsonMembers[]) : value // of the model
+    }
+  const open = (nodes: Readonly<Record<string, Node>>) => openProofs(nodes, { chainId: 5, head: () => tip.number, hasFailover: true })
+  const honest = node(receipts => receipts)
+  const withoutLast = (receipts: readonly JsonMembers[]) => receipts.slice(0, -1)
+  /** As of a bridge: a receipt that is under no root. */
+  const bridging = node(receipts => [...receipts, { ...receipts[0]!, transactionIndex: '0xff' }])
+  const eventsOf = (log: TestLog) => log.lines.map(({ fields }) => (fields as Readonly<Record<string, unknown>>)['event'])
+
+  t.test('a node is blamed once another has proven the same', async t => {
+    const { call, log } = open({ liar: node(withoutLast), honest })
+    t.same(await call('eth_getLogs', query), tip.logs)
+    t.match(log.lines, [
+      { message: /^result of upstream refused/, fields: { upstream: 'liar' } },
+      { message: 'upstream returned a wrong result', fields: { upstream: 'liar', cause: /receipts are not those of the header/ } },
+      { fields: { event: 'upstream-lied', upstream: 'liar' } },
+    ])
+  })
+
+  t.test('nobody is blamed where all fail in the same way: nothing is returned, and the log says once what to do', async t => {
+    const { call, log } = open({ one: bridging, two: bridging })
+    for (let i = 0; i < 3; i++) t.equal(await call('eth_getLogs', query), undefined)
+    t.match(log.lines, [
+      { message: /^result of upstream refused/, fields: { upstream: 'one' } },
+      { message: /give eth_getLogs the policy `check`$/, fields: { event: 'chain-not-provable', method: 'eth_getLogs' } },
+    ])
+    t.equal(log.lines.length, 2)
+  })
+
+  t.test('a liar beside a node that is down gets no lie through, nor the chain blamed, and is blamed once the other proves it', async t => {
+    let isDown = true
+    const { call, log } = open({ liar: node(withoutLast), second: node(receipts => (isDown ? undefined : receipts)) })
+    t.equal(await call('eth_getLogs', query), undefined)
+    t.same(eventsOf(log), [undefined])
+    isDown = false
+    t.same(await call('eth_getLogs', query), tip.logs)
+    t.match(eventsOf(log).at(-1), 'upstream-lied')
+  })
+
+  t.test('a liar that fails otherwise than the others hides no cause, and blames none of them', async t => {
+    const { call, log } = open({ liar: node(() => []), one: bridging })
+    t.equal(await call('eth_getBlockReceipts', number), undefined)
+    t.notOk(eventsOf(log).includes('upstream-lied'))
+    const byOne = open({ one: bridging, liar: node(receipts => receipts.map(each => ({ ...each, blockHash: '0x' }))) })
+    t.equal(await byOne.call('eth_getBlockReceipts', number), undefined)
+    t.same(eventsOf(byOne.log), [undefined, undefined], 'they fail in different ways')
+  })
 })

@@ -65,9 +65,13 @@ t.test('a block of the OP stack', async t => {
   t.test('a receipt without its log, and a deposit of another amount, are found', async t => {
     const options = { chainId, head: () => Number(number) }
     const withoutLog = nodeWith(fullBlock, receipts.with(5, { ...receipts[5]!, logs: [], logsBloom: receipts[0]!['logsBloom']! }))
-    const missing = openProofs({ one: withoutLog, two: honest }, options)
-    t.equal(await missing.call('eth_getLogs', { fromBlock: number, toBlock: number }), undefined)
-    t.match(missing.log.lines, [{ message: 'upstream returned a wrong result' }, {}])
+    const missing = openProofs({ one: withoutLog, two: honest }, { ...options, hasFailover: true })
+    t.same(await missing.call('eth_getLogs', { fromBlock: number, toBlock: number }), logs)
+    t.match(missing.log.lines, [
+      {},
+      { message: 'upstream returned a wrong result' },
+      { fields: { event: 'upstream-lied', upstream: 'one' } },
+    ])
     const [deposit, ...others] = fullBlock.transactions
     const minted = openProofs(
       { one: nodeWith({ ...fullBlock, transactions: [{ ...deposit!, mint: '0x1' }, ...others] }, receipts), two: honest },
@@ -104,9 +108,10 @@ t.test('a block of the OP stack before Canyon', async t => {
   })
 
   t.test('and a receipt of another status is found', async t => {
-    const { call, log } = open([{ ...receipts[0]!, status: '0x0' }])
-    t.equal(await call('eth_getBlockReceipts', number), undefined)
-    t.match(log.lines[0], { message: 'upstream returned a wrong result' })
+    const nodes = { one: nodeWith(fullBlock, [{ ...receipts[0]!, status: '0x0' }]), two: nodeWith(fullBlock, receipts) }
+    const { call, log } = openProofs(nodes, { ...options, hasFailover: true })
+    t.same(await call('eth_getBlockReceipts', number), receipts)
+    t.match(log.lines[1], { message: 'upstream returned a wrong result' })
     const gateway = openVerify({ chainId })
     t.ok(await gateway.accepts('eth_getBlockByHash', [hash, true], fullBlock))
     t.ok(await gateway.accepts('eth_getBlockReceipts', [number], receipts))

@@ -116,10 +116,15 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
   )
 }
 
-/** What a call costs, and what it costs with the header Tollgate-Verify where that is not the same. */
-const Credits = ({ method: { credits, verifyCredits } }: { readonly method: PortalMethod }) => (
+/** What a call costs, what it costs with the header Tollgate-Verify where that is not the same, and what events of logs cost. */
+const Credits = ({ method: { credits, verifyCredits, eventCredits } }: { readonly method: PortalMethod }) => (
   <>
     {formatNumber(credits)}
+    {eventCredits?.['logs'] !== undefined && (
+      <p class="help">
+        {formatNumber(eventCredits['logs'])} {text.perKiBOfLogs}
+      </p>
+    )}
     {Object.entries(verifyCredits ?? {})
       .filter(([, asked]) => asked !== credits)
       .map(([wish, asked]) => (

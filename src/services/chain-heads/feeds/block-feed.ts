@@ -1,3 +1,4 @@
+import type { Verification } from '../../../plugin/reply.ts'
 import type { LinkedBlock } from '../recent-blocks.ts'
 
 /** A block of a feed. */
@@ -6,6 +7,8 @@ export interface FeedBlock extends LinkedBlock {
   readonly timestampMs?: number
   /** JSON text: in the feed `headers` the header as eth_subscribe has it, in `logs` and `receipts` the array of the block's logs or receipts. */
   readonly json: string
+  /** What the logs have been verified by since they came from the feed. */
+  readonly verified?: Verification | undefined
 }
 
 /** A change of the canonical chain: these blocks are removed, the newest first; then these are appended, the oldest first. */
