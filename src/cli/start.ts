@@ -126,7 +126,7 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
 const runWorker = async (dir: string, plugins: readonly AnyPlugin[], terminal: Terminal): Promise<number> => {
   const { env, err } = terminal
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, env)
-  const { startedWith, texts } = await worker.configuration()
+  const { startedWith, texts, tlsTexts } = await worker.configuration()
   const started = parseAcceptedGatewayConfig(startedWith, resolve(dir), env)
   const log = openLog(started.log)
   const addPlugins = surviveBackgroundBugs(log)
@@ -147,6 +147,7 @@ const runWorker = async (dir: string, plugins: readonly AnyPlugin[], terminal: T
   const opening = openGateway({ ...config, gateway: { ...config.gateway, listen } }, systemClock, log, {
     headsSource: worker.heads,
     rateLimits: worker.rateLimits,
+    tlsTexts,
   })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed

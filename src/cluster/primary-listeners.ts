@@ -8,7 +8,6 @@ import type { PortalListener, PortalOptions } from '../portal/index.ts'
 import type { AdminOptions } from '../server/index.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
 import { networkStatuses } from '../server/network-status.ts'
-import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { systemClock } from '../services/clock.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -29,7 +28,7 @@ export interface PrimaryConfig {
   listeners: Pick<PrimaryListeners, 'reload'> | undefined
 }
 
-interface PrimaryListenerContext extends Pick<AdminOptions, 'isReady' | 'accessLog' | 'logLevel' | 'reloader'> {
+interface PrimaryListenerContext extends Pick<AdminOptions, 'isReady' | 'accessLog' | 'logLevel' | 'reloader'>, Pick<PortalOptions, 'tls'> {
   /** The address on which workers accept calls. */
   readonly rpc: Address
   readonly sharedHeads: SharedHeads
@@ -51,7 +50,7 @@ interface PrimaryListeners extends Pick<Gateway, 'urls'> {
 export const openPrimaryListeners = async (
   { gateway }: ValidConfig,
   current: PrimaryConfig,
-  { rpc, sharedHeads, pool, metrics, log, ...context }: PrimaryListenerContext,
+  { rpc, tls, sharedHeads, pool, metrics, log, ...context }: PrimaryListenerContext,
 ): Promise<PrimaryListeners> => {
   const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen))
   const readNetworks = async () =>
@@ -84,7 +83,7 @@ export const openPrimaryListeners = async (
     if (admin !== undefined) closers.push(admin.stop)
     portal = await openPrimaryPortal(
       current,
-      { rpcUrl, networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock), describeMethods, log, metrics },
+      { rpcUrl, tls, networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock), describeMethods, log, metrics },
       closers,
     )
     return {
@@ -104,18 +103,16 @@ export const openPrimaryListeners = async (
 /** With a connection to the store of its own, as calls are served by other processes. */
 const openPrimaryPortal = async (
   current: PrimaryConfig,
-  options: Pick<PortalOptions, 'rpcUrl' | 'networkStatuses' | 'describeMethods' | 'log' | 'metrics'>,
+  options: Pick<PortalOptions, 'rpcUrl' | 'tls' | 'networkStatuses' | 'describeMethods' | 'log' | 'metrics'>,
   closers: Closers,
 ): Promise<PortalListener | undefined> => {
   const { listen, store: storeAddress } = current.gateway
   if (listen.portal === undefined) return undefined
   const clock = systemClock
-  const tls = openTlsCertificate(listen, { ...options, clock })
-  closers.push(async () => tls?.stop())
   const store = await openStore(storeAddress, clock)
   closers.push(() => store.close())
   const { gateway, networks } = current
-  const portal = await openPortalListener(gateway, { ...options, networks, store, tls, clock })
+  const portal = await openPortalListener(gateway, { ...options, networks, store, clock })
   if (portal !== undefined) closers.push(portal.stop)
   return portal
 }

@@ -7,6 +7,7 @@ import { version } from '../core/version.ts'
 import { Reloader } from '../core/reloader.ts'
 import type { PreparedReload, ReadConfig } from '../core/reloader.ts'
 import { AcceptedConnections } from '../runtime/connection-handover.ts'
+import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { systemClock } from '../services/clock.ts'
@@ -60,7 +61,12 @@ export const openPrimary = async (
     closers.push(() => heads.close())
     const { sharedHeads } = heads
     const env = { [rpcPortVariable]: String(rpc.port) }
-    const poolOptions = poolOptionsOf(config, { dir, env, metrics, log, sharedHeads, stopTimeoutMs: stopTimeoutMs() })
+    const tls = openTlsCertificate(config.gateway.listen, { clock: systemClock, log, metrics })
+    closers.push(async () => tls?.stop())
+    const poolOptions = {
+      ...poolOptionsOf(config, { dir, env, metrics, log, sharedHeads, stopTimeoutMs: stopTimeoutMs() }),
+      tlsTexts: () => tls?.texts,
+    }
     const pool = await openWorkerPool(poolOptions, systemClock, log)
     closers.unshift(graceMs => pool.stop(graceMs, stopTimeoutMs()))
     const accessLog = new SharedAccessLog(config.gateway.accessLog, pool)
@@ -70,7 +76,7 @@ export const openPrimary = async (
     let isDraining = false
     const isReady = () => !isDraining && pool.readyCount > 0
     const listeners = await openPrimaryListeners(config, current, {
-      ...{ isReady, rpc, sharedHeads, pool, metrics, accessLog, logLevel, reloader, log },
+      ...{ isReady, rpc, tls, sharedHeads, pool, metrics, accessLog, logLevel, reloader, log },
     })
     closers.push(listeners.stop)
     current.listeners = listeners

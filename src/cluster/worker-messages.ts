@@ -10,6 +10,7 @@ import type { LogLevel } from '../services/log-settings.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import type { NodeStatus } from '../services/node-status.ts'
 import type { TokenRequest } from '../services/rate-limits.ts'
+import type { TlsTexts } from '../services/tls-files.ts'
 import type { TokenGrant } from '../services/remote-rate-limits.ts'
 import type { ProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { revealHeaders } from '../services/upstream-client/endpoint.ts'
@@ -56,6 +57,8 @@ export interface SharedConfiguration {
 export interface StartConfiguration extends Pick<SharedConfiguration, 'texts'> {
   /** The text of gateway.yaml with which the gateway was started: until a restart, some of it stays in force. */
   readonly startedWith: string
+  /** What is served, where the listener of calls has TLS. */
+  readonly tlsTexts?: TlsTexts | undefined
 }
 
 /** From the primary to a worker. */

@@ -8,6 +8,7 @@ import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, MetricFamily, Metrics } from '../services/metrics.ts'
+import type { TlsTexts } from '../services/tls-files.ts'
 import type { NodeStatus } from '../services/node-status.ts'
 import type { ProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { Backoff, sleep, withTimeoutOr } from '../util/async.ts'
@@ -29,6 +30,8 @@ export interface WorkerPoolOptions {
   readonly stopTimeoutMs: number
   /** With which workers start. */
   readonly configuration: SharedConfiguration
+  /** Undefined without TLS. */
+  tlsTexts?(): TlsTexts | undefined
   /** Those that are accepted for the workers. */
   readonly connections: AcceptedConnections
   /** Of what does not concern the pool itself. */
@@ -145,7 +148,11 @@ export class WorkerPool {
     const ready = worker.start({
       ...this.#options.handlersOf(worker),
       configuration: (_, reply) =>
-        reply({ startedWith: this.#options.configuration.texts[gatewayFileName] ?? '', texts: this.#reload.configuration.texts }),
+        reply({
+          startedWith: this.#options.configuration.texts[gatewayFileName] ?? '',
+          texts: this.#reload.configuration.texts,
+          tlsTexts: this.#options.tlsTexts?.(),
+        }),
     })
     void worker.exited.then(exit => {
       const uptimeMs = this.#clock.monotonic() - startedAt

@@ -20,6 +20,7 @@ import { Reloader } from './reloader.ts'
 import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
 import { ReloadError, RunningNetworks } from './running-networks.ts'
 import type { PreparedNetworks } from './running-networks.ts'
+import type { TlsTexts } from '../services/tls-files.ts'
 import type { HostServices } from './stage-services.ts'
 import { openTracing } from './tracing.ts'
 
@@ -45,6 +46,8 @@ interface GatewayOptions {
   readonly headsSource?: HeadsSource
   /** Those of this process unless given; with Redis as the store, those of all gateways that share it. */
   readonly rateLimits?: RateLimits
+  /** What other processes of the gateway serve TLS with. */
+  readonly tlsTexts?: TlsTexts | undefined
   /** For reloads that this process decides on. */
   readonly readConfig?: ReadConfig
   /** Gets each call. */
@@ -58,7 +61,7 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, rateLimits: givenRateLimits, readConfig, observer, checksContext }: GatewayOptions = {},
+  { headsSource: givenHeads, rateLimits: givenRateLimits, readConfig, observer, checksContext, tlsTexts }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let isStopping = false
@@ -85,7 +88,7 @@ export const openGateway = async (
     running.commit(await current.prepareNetworks(config), base, 0)
     const prepareReload = (read: ValidConfig) => current.prepareReload(read)
     const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...base })
-    const context = { ...services, ...base, running, isReady: () => !isStopping, reloader }
+    const context = { ...services, ...base, running, isReady: () => !isStopping, reloader, texts: tlsTexts }
     const listeners = await openListeners(config.gateway, config.networks, context, closers)
     current.listeners = listeners
     const stop = async (graceMs = current.gateway.drain.grace) => {

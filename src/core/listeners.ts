@@ -10,6 +10,7 @@ import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
+import type { TlsTexts } from '../services/tls-files.ts'
 import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { closeAll } from './open-services.ts'
 import type { Closers } from './open-services.ts'
@@ -24,6 +25,8 @@ interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks'
   readonly log: RootLog
   readonly isReady: AdminOptions['isReady']
   readonly reloader: AdminOptions['reloader']
+  /** As TlsCertificateOptions has them. */
+  readonly texts?: TlsTexts | undefined
 }
 
 export interface Listeners extends Pick<RpcListener, 'enterLameDuck'> {

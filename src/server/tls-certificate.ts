@@ -8,16 +8,16 @@ import { ContentWatch } from '../services/content-watch.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Gauge, Metrics } from '../services/metrics.ts'
-import { expiryOf, readTlsFiles, validityProblem } from '../services/tls-files.ts'
-import type { TlsFiles, TlsKeyPair } from '../services/tls-files.ts'
+import { expiryOf, readTlsFiles, toKeyPair, validityProblem } from '../services/tls-files.ts'
+import type { TlsFileProblem, TlsFiles, TlsKeyPair, TlsTexts } from '../services/tls-files.ts'
 import { ListenError } from './http-server.ts'
 import type { TlsServers } from './http-server.ts'
 
-/** The certificate of the RPC listener and the portal, where they have TLS. Throws ListenError when its files cannot be used. */
+/** The certificate of the RPC listener and the portal, where they have TLS. Throws ListenError when its files cannot be used, without texts. */
 export const openTlsCertificate = (
   { tls }: GatewayConfig['listen'],
-  options: Omit<TlsCertificateOptions, 'files' | 'owner'>,
-): TlsCertificate | undefined => tls && new TlsCertificate({ ...options, files: tls, owner: 'listen' })
+  { clock, log, metrics, texts }: Omit<TlsCertificateOptions, 'files' | 'owner'>,
+): TlsCertificate | undefined => tls && new TlsCertificate({ clock, log, metrics, texts, files: tls, owner: 'listen' })
 
 /** That of the admin listener, where it has TLS. Throws ListenError when its files cannot be used. */
 export const openAdminCertificate = (
@@ -34,6 +34,8 @@ interface TlsCertificateOptions {
   readonly metrics: Metrics
   /** The time that a client has for its TLS handshake, in ms of the system's clock; 10 s unless given. */
   readonly handshakeTimeoutMs?: number
+  /** What the gateway serves already, in place of files that cannot be used. */
+  readonly texts?: TlsTexts | undefined
 }
 
 /**
@@ -47,18 +49,28 @@ export class TlsCertificate implements TlsServers {
   readonly #watch: ContentWatch
   #pair: TlsKeyPair
 
-  /** Throws ListenError when the files cannot be used. */
+  /** Throws ListenError when the files cannot be used, without texts. */
   constructor(options: TlsCertificateOptions) {
-    const { files, owner, clock, metrics } = options
-    const pair = readTlsFiles(files)
-    if ('option' in pair) throw new ListenError(`cannot serve TLS: ${owner}.tls.${pair.option}: ${pair.message}`)
+    const { files, owner, clock, metrics, texts } = options
     this.#options = options
-    this.#pair = pair
+    const read = readTlsFiles(files)
+    if (!('option' in read)) this.#pair = read
+    else if (texts === undefined) throw new ListenError(`cannot serve TLS: ${owner}.tls.${read.option}: ${read.message}`)
+    else {
+      this.#pair = toKeyPair(texts)
+      this.#logProblem(read)
+    }
     this.#expiry = metrics.gauge(metricDefinitions.tlsCertificateExpiry, { option: `${owner}.tls` })
-    this.#expiry.set(expiryOf(pair.chain) / 1000)
+    this.#expiry.set(expiryOf(this.#pair.chain) / 1000)
     const paths = [files.cert, files.key]
     this.#watch = new ContentWatch({ folders: [...new Set(paths.map(path => dirname(path)))], files: () => paths }, clock)
     this.#watch.start(() => this.#reload())
+  }
+
+  /** What is served. */
+  get texts(): TlsTexts {
+    const { cert, key } = this.#pair
+    return { cert, key }
   }
 
   /** An HTTP server that takes TLS 1.2 and 1.3 only, and HTTP/1 only (ALPN): `curl --http1.0` offers nothing else. */
@@ -83,15 +95,7 @@ export class TlsCertificate implements TlsServers {
   #reload(): void {
     const { files, log, clock } = this.#options
     const pair = readTlsFiles(files)
-    if ('option' in pair) {
-      const { option, message, hint } = pair
-      const reason = hint === undefined ? message : `${message}; ${hint}`
-      log.error(
-        { event: 'tls-reload-failed', file: files[option] },
-        `TLS certificate not reloaded, the one from before is served: ${reason}`,
-      )
-      return
-    }
+    if ('option' in pair) return this.#logProblem(pair)
     if (pair.cert === this.#pair.cert && pair.key === this.#pair.key) return
     this.#pair = pair
     for (const server of this.#servers) server.setSecureContext({ cert: pair.cert, key: pair.key, minVersion: 'TLSv1.2' })
@@ -99,6 +103,12 @@ export class TlsCertificate implements TlsServers {
     log.info({ event: 'tls-reloaded', file: files.cert, expires: new Date(expiryOf(pair.chain)).toISOString() }, 'TLS certificate reloaded')
     const invalid = validityProblem(pair.chain, clock.now())
     if (invalid !== undefined) log.warn({ event: 'tls-certificate-invalid', file: files.cert }, `TLS: ${invalid}`)
+  }
+
+  #logProblem({ option, message, hint }: TlsFileProblem): void {
+    const { files, log } = this.#options
+    const reason = hint === undefined ? message : `${message}; ${hint}`
+    log.error({ event: 'tls-reload-failed', file: files[option] }, `TLS certificate not reloaded, the one from before is served: ${reason}`)
   }
 
   stop(): void {

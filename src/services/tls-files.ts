@@ -11,16 +11,20 @@ export interface TlsFiles {
   readonly key: string
 }
 
-/** What was read, and fits. */
-export interface TlsKeyPair {
+/** Both in PEM. */
+export interface TlsTexts {
   readonly cert: string
   readonly key: string
+}
+
+/** What was read, and fits. */
+export interface TlsKeyPair extends TlsTexts {
   /** The first is that of the server. */
   readonly chain: readonly X509Certificate[]
 }
 
 /** Why the files cannot be used. The message never has content of the files. */
-interface TlsFileProblem {
+export interface TlsFileProblem {
   readonly option: keyof TlsFiles
   readonly message: string
   readonly hint?: string
@@ -38,11 +42,16 @@ export const readTlsFiles = ({ cert: certFile, key: keyFile }: TlsFiles): TlsKey
 
 const certificatePattern = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 
+const chainOf = (text: string): readonly X509Certificate[] => (text.match(certificatePattern) ?? []).map(pem => new X509Certificate(pem))
+
+/** Of texts that were read before. */
+export const toKeyPair = ({ cert, key }: TlsTexts): TlsKeyPair => ({ cert, key, chain: chainOf(cert) })
+
 const readCertificates = (file: string): { readonly text: string; readonly chain: readonly X509Certificate[] } | TlsFileProblem => {
   const text = readPem('cert', file)
   if (typeof text !== 'string') return text
   try {
-    const chain = (text.match(certificatePattern) ?? []).map(pem => new X509Certificate(pem))
+    const chain = chainOf(text)
     if (chain.length > 0) return { text, chain }
   } catch {}
   return { option: 'cert', message: 'the file has no certificate in PEM format', hint: 'it begins with -----BEGIN CERTIFICATE-----' }

@@ -11,7 +11,7 @@ import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { Agent, fetch } from 'undici'
 import { WebSocket } from 'ws'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -185,6 +185,20 @@ for (const workers of [1, 2]) {
     )
   })
 }
+
+t.test('a worker that is replaced serves the certificate that the others serve, also while the files cannot be used', async t => {
+  const { deployment, secretDir } = deploy(t, 2, { portal: undefined })
+  const gateway = await deployment.start()
+  const first = await servedSerial(gateway.rpc)
+  writeSecret(secretDir, 2, certificateOf('self-signed'), keyOf('valid'))
+  process.kill(childrenOf(gateway.pid)[0] ?? 0, 'SIGKILL')
+  await gateway.waitForEvent('worker-restarted')
+  for (let i = 0; i < 4; i++) t.equal(await servedSerial(gateway.rpc), first)
+  writeSecret(secretDir, 3, certificateOf('self-signed'), keyOf('self-signed'))
+  // Two workers and their primary.
+  await waitUntil(() => new Set(gateway.log.flatMap(({ event, pid }) => (event === 'tls-reloaded' ? [pid] : []))).size === 3)
+  for (let i = 0; i < 4; i++) t.not(await servedSerial(gateway.rpc), first)
+})
 
 t.test('behind a proxy that speaks the PROXY protocol, a key sees the address of the caller, over HTTPS and WSS', async t => {
   const { deployment } = deploy(t, 2, { proxyProtocol: true, trustedProxies: ['127.0.0.1'] })
