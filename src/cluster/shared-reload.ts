@@ -29,6 +29,8 @@ export class SharedReload {
   readonly #options: SharedReloadOptions
   #configuration: SharedConfiguration
   #lastId = 0
+  /** Of workers that follow the others. */
+  #following: Promise<unknown> = Promise.resolve()
 
   constructor(options: SharedReloadOptions) {
     this.#options = options
@@ -42,9 +44,11 @@ export class SharedReload {
 
   /**
    * Has every worker prepare a reload to this configuration. Rejects with ReloadError when one cannot; then all have
-   * abandoned it. A worker that is started meanwhile follows when the others have committed.
+   * abandoned it. A worker that is started meanwhile follows when the others have committed; what it prepares then is not taken over by another
+   * reload, which may come to nothing.
    */
   async prepare(configuration: SharedConfiguration): Promise<PreparedReload> {
+    await this.#following
     const id = (this.#lastId += 1)
     const workers = new Set(this.#options.workers())
     const replies = await Promise.all(Array.from(workers, each => each.call('prepareReload', { id, ...configuration }, prepareTimeoutMs)))
@@ -61,14 +65,18 @@ export class SharedReload {
       commit: () => {
         this.#configuration = configuration
         end(true)
-        for (const worker of this.#options.workers()) if (!workers.has(worker)) void this.#reload(worker)
+        for (const worker of this.#options.workers()) if (!workers.has(worker)) this.#follow(worker)
       },
     }
   }
 
   /** The worker has become ready with the configuration of the others, or with that before a reload. */
   addWorker(worker: ReloadedWorker, configId: string): void {
-    if (configId !== this.#configuration.configId) void this.#reload(worker)
+    if (configId !== this.#configuration.configId) this.#follow(worker)
+  }
+
+  #follow(worker: ReloadedWorker): void {
+    this.#following = Promise.all([this.#following, this.#reload(worker)])
   }
 
   async #reload(worker: ReloadedWorker): Promise<void> {

@@ -130,6 +130,18 @@ t.test('a worker that becomes ready during a reload gets the configuration of th
   t.same(log.lines, [])
 })
 
+t.test('a worker that follows the others has what they have, also where the next reload comes to nothing', async t => {
+  const config = configOf({})
+  const [late, refusing] = [realWorker(config), fakeWorker()]
+  const { reload, ready } = openReload(refusing)
+  const prepared = await reload.prepare(shared(configId(config)))
+  ready.push(late.worker)
+  prepared.commit()
+  const next = reload.prepare(shared('other')).catch((error: unknown) => error)
+  t.ok((await next) instanceof ReloadError)
+  t.same(late.received, ['commit'])
+})
+
 t.test('a worker that cannot get the configuration of the others is reported', async t => {
   const { reload, log } = openReload()
   const worker = fakeWorker([{ message: 'a worker has other code of a plugin than the primary', hint: 'restart the gateway' }])
