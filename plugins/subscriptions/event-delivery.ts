@@ -137,8 +137,8 @@ export class EventDelivery {
   /** Where less was delivered than was charged, only that is charged. The day of the charge; undefined without one. */
   async #settle(charge: EventChargeResult, deliveredCredits: number, credits: number, payer: Payer): Promise<number | undefined> {
     if (charge?.kind !== 'charged') return undefined
-    if (deliveredCredits === credits) return charge.day
-    charge.refund()
+    // What cannot be returned any more, as its day is over, is not charged once more.
+    if (deliveredCredits === credits || !charge.refund()) return charge.day
     const repeated = await this.#charge(deliveredCredits, payer)
     return repeated?.kind === 'charged' ? repeated.day : undefined
   }

@@ -46,7 +46,7 @@ const openDelivery = (balance = Infinity, isFree = false) => {
   const refuse = (key: string): undefined => {
     if (key === 'failing') throw new Error('a bug of a plugin')
   }
-  let isStoreAvailable = true
+  let [isStoreAvailable, isDayOver] = [true, false]
   const held = new Map<string, Promise<void>>()
   const charge: EventRules['charge'] = async ({ key }, credits) => {
     await held.get(key.id)
@@ -57,6 +57,7 @@ const openDelivery = (balance = Infinity, isFree = false) => {
     const charge = { key: key.id, credits }
     charges.push(charge)
     const refund = (): boolean => {
+      if (isDayOver) return false
       left += credits
       return charges.splice(charges.indexOf(charge), 1).length === 1
     }
@@ -85,8 +86,11 @@ const openDelivery = (balance = Infinity, isFree = false) => {
   const stopStore = (): void => {
     isStoreAvailable = false
   }
+  const endDay = (): void => {
+    isDayOver = true
+  }
   const counted = () => usage.map(({ calls, key, method, credits, day }) => `${calls} ${key} ${method} ${credits} ${day ?? '-'}`)
-  return { subscribe, deliver, delivery, charges, counted, stopStore, held, log }
+  return { subscribe, deliver, delivery, charges, counted, stopStore, endDay, held, log }
 }
 
 t.test('events of a block', async t => {
@@ -187,6 +191,14 @@ t.test('events of a block', async t => {
     t.same(charges, [{ key: 'key_1', credits: 50 }])
     t.same(counted(), ['1 key_1 eth_subscription 50 7'])
     t.same([slow.sent, other.sent, gone.sent], [[], ['a', 'b'], []])
+  })
+
+  t.test('of which some cannot be sent are charged once, also where the day of the charge is over', async t => {
+    const { subscribe, deliver, charges, counted, endDay } = openDelivery()
+    endDay()
+    await deliver([subscribe(), subscribe({ accept: () => false })])
+    t.same(charges, [{ key: 'key_1', credits: 100 }])
+    t.same(counted(), ['1 key_1 eth_subscription 50 7'])
   })
 
   t.test('that cannot be paid close the WebSocket, and the reason says until when', async t => {
