@@ -125,6 +125,8 @@ export interface UsagePeriods {
     from: number,
     to: number,
   ): MaybePromise<readonly { readonly start: number; readonly rows: readonly UsageRow[] }[]>
+  /** The ids of all accounts with calls in the period, those that have been removed since included; in no order. */
+  usageAccounts(period: UsagePeriod, start: number): Promise<readonly string[]>
 }
 
 /** The sums of counts by account and hour. */

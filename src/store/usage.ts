@@ -151,6 +151,10 @@ export const openUsageStore = (engine: Engine, days: StoreDays, losses: LostWrit
       }
       return found
     },
+    async usageAccounts(period, start) {
+      const table = accountsIn(periodName(period, start))
+      return (await Promise.all(engine.usageTags.map(async tag => [...(await readTable(engine, tag, table)).keys()]))).flat()
+    },
     async hourTotals(account, from, to) {
       const range = Array.from({ length: to - from }, (_, i) => `${from + i}`)
       const rows = await readTable(engine, engine.usageTagOf(account), hourTotalsOf(account), range)

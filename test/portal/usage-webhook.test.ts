@@ -92,6 +92,24 @@ const collect = async (store: Store, from: number, to: number): Promise<UsageExp
   return rows
 }
 
+t.test('the rows of an account that was removed before they were sent are sent, under its id', async t => {
+  const { clock, store, gateway, rows } = await openScenario(t)
+  await gateway().run()
+  const process = await startProcess(store, clock)
+  await process.call('acc_alice', 'eth_call', 80)
+  await process.call('acc_bob', 'eth_getCode', 80)
+  await process.stop()
+  const deleteAt = clock.now()
+  await store.changeAccount('acc_alice', { suspended: deleteAt, deleteAt })
+  t.ok(await store.removeAccount('acc_alice', deleteAt))
+  clock.advance(13 * hourMs)
+  await gateway().run()
+  t.match(rows(), [
+    { accountId: 'acc_alice', account: 'acc_alice', credits: 80 },
+    { accountId: 'acc_bob', account: 'bob', credits: 80 },
+  ])
+})
+
 t.test('each row of a day that is over is sent once, over several gateways and failures; the sums are those of the ledger', async t => {
   const { clock, store, receiver, gateway, messages, rows, log } = await openScenario(t)
   const [one, killed] = [await startProcess(store, clock), await startProcess(store, clock)]

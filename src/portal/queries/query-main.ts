@@ -31,6 +31,7 @@ const queries = createUsageQueries(
   {
     usageCounts: async (account, from, to) => (await queriedStore()).usageCounts(account, from, to),
     usageRows: async (...range) => (await queriedStore()).usageRows(...range),
+    usageAccounts: async (period, start) => (await queriedStore()).usageAccounts(period, start),
     requests: async account => (await queriedStore()).requests(account),
     findRequests: async requestId => (await queriedStore()).findRequests(requestId),
     async *allUsageCounts(hours) {

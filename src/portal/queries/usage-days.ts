@@ -4,9 +4,9 @@ import type { UsageExportRow } from '../../services/usage-export.ts'
 import type { Store } from '../../store/store.ts'
 import { hoursPerDay } from '../../util/dates.ts'
 
-type DayStore = Pick<Store, 'accounts' | 'usageRows' | 'dayTotals'>
+type DayStore = Pick<Store, 'accounts' | 'usageAccounts' | 'usageRows' | 'dayTotals'>
 
-/** A row of `usage export`, with the name of its account. */
+/** A row of `usage export`, with the name of its account; the id of one that has been removed. */
 interface NamedUsageRow extends UsageExportRow {
   readonly account: string
 }
@@ -34,12 +34,13 @@ export interface UsagePage {
 /** A part of the rows of a day, by the ids of accounts, then by those of rows. */
 export const readUsagePage = async (store: DayStore, { day, after, limit }: UsagePageOptions): Promise<UsagePage> => {
   const rows: NamedUsageRow[] = []
-  const accounts = [...(await store.accounts())].filter(({ id }) => after === undefined || id >= after.account)
-  for (const { id, name } of accounts.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+  const names = new Map((await store.accounts()).map(({ id, name }) => [id, name]))
+  const ids = (await store.usageAccounts('day', day)).filter(id => after === undefined || id >= after.account)
+  for (const id of ids.sort()) {
     const [found] = await store.usageRows(id, 'day', day, day + 1)
     const counts = (found?.rows ?? []).map(({ group, ...sums }) => ({ ...group, hour: day * hoursPerDay, ...sums }))
     const accountRows = toUsageRows(counts).filter(row => id !== after?.account || row.id > after.id)
-    rows.push(...accountRows.map(row => ({ ...row, account: name })))
+    rows.push(...accountRows.map(row => ({ ...row, account: names.get(id) ?? id })))
     const last = rows[limit - 1]
     if (rows.length > limit && last !== undefined) return { rows: rows.slice(0, limit), next: { account: last.accountId, id: last.id } }
     await setImmediate()

@@ -52,6 +52,7 @@ type QueriedStore = Pick<
   Store,
   | 'usageCounts'
   | 'usageRows'
+  | 'usageAccounts'
   | 'requests'
   | 'findRequests'
   | 'allUsageCounts'
