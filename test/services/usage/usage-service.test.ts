@@ -1,6 +1,9 @@
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import { openUsage } from '../../../src/services/usage/index.ts'
 import type { CountedCall } from '../../../src/services/usage/index.ts'
+import { UsageCounters } from '../../../src/services/usage/usage-counters.ts'
 import type { UsageCount, UsageAcknowledgment, UsageReport, UsageStore } from '../../../src/store/usage-store.ts'
 import { InMemoryUsageStore } from '../../../src/testing/in-memory-store.ts'
 import { TestClock, TestLog, fakeCall, fakeResult } from '../../support/fakes.ts'
@@ -177,6 +180,48 @@ t.test('a call whose response cannot be delivered is taken back where it was cou
       [lastPeriod, 'unavailable', 1],
     ],
   )
+})
+
+t.test('each five minutes have the calls that were counted in them and not taken back, whenever these are taken back and reported', t => {
+  const step = fc.oneof(
+    fc.record({ kind: fc.constant('count' as const), method: fc.constantFrom('eth_call', 'eth_getLogs') }),
+    fc.record({ kind: fc.constant('takeBack' as const), index: fc.nat() }),
+    fc.record({ kind: fc.constant('wait' as const), ms: fc.constantFrom(1_000, 60_000, 300_000, hourMs) }),
+    fc.record({ kind: fc.constant('drain' as const), maxCounts: fc.constantFrom(1, 2, Infinity) }),
+  )
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), steps => {
+      const clock = new TestClock(noon - 2 * hourMs)
+      const counters = new UsageCounters(clock, () => undefined)
+      const kept: { readonly method: string; readonly period: number }[] = []
+      const reported: UsageCount[] = []
+      for (const each of steps) {
+        if (each.kind === 'count') kept.push({ method: each.method, period: counters.count(counted({ method: each.method })) })
+        else if (each.kind === 'drain') reported.push(...counters.drain(each.maxCounts))
+        else if (each.kind === 'wait') {
+          clock.advance(each.ms)
+          counters.updatePeriod()
+        } else if (kept.length > 0) {
+          const [{ method, period } = { method: '', period: 0 }] = kept.splice(each.index % kept.length, 1)
+          counters.count(counted({ method, period, calls: -1, credits: -80 }))
+        }
+      }
+      reported.push(...counters.drain())
+      const sums = (rows: readonly (readonly [name: string, calls: number])[]) => {
+        const calls = new Map<string, number>()
+        for (const [name, by] of rows) calls.set(name, (calls.get(name) ?? 0) + by)
+        return [...calls].filter(([, sum]) => sum !== 0).sort()
+      }
+      assert.deepEqual(
+        sums(reported.map(({ method, fiveMinutes, calls }) => [`${method} ${fiveMinutes}`, calls])),
+        sums(kept.map(({ method, period }) => [`${method} ${period}`, 1])),
+      )
+      assert.ok(reported.every(({ hour: of, fiveMinutes = 0 }) => of === Math.floor(fiveMinutes / 12)))
+    }),
+    { numRuns: 300 },
+  )
+  t.pass('no counterexample')
+  t.end()
 })
 
 t.test('each call is counted once, whatever happens to messages', async t => {
