@@ -76,7 +76,7 @@ export class SharedReload {
   }
 
   #follow(worker: ReloadedWorker): void {
-    this.#following = Promise.all([this.#following, this.#reload(worker)])
+    this.#following = Promise.all([this.#following, this.#reload(worker)]).then(() => undefined)
   }
 
   async #reload(worker: ReloadedWorker): Promise<void> {
