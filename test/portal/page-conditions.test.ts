@@ -66,6 +66,10 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   const context = await openContext()
   // A new page takes Chromium half a second of CPU: the tests share one, which each loads anew.
   const sharedPage = await context.newPage()
+  /** Tests let its time pass. A clock is that of all pages of a context. */
+  const contextWithClock = await openContext()
+  await contextWithClock.clock.install()
+  const pageWithClock = await contextWithClock.newPage()
   /** A page that is to be loaded, in a browser in which nobody is signed in. Other pages that a test opens are closed at its end. */
   const openNewPage = async (t: Test, page = sharedPage): Promise<Page> => {
     t.teardown(async () => {
@@ -209,11 +213,12 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   })
 
   t.test('a sign-in waits for a gateway that cannot be reached', async t => {
-    const page = await openNewPage(t)
+    const page = await openNewPage(t, pageWithClock)
     await page.route('**/api/v1/session', route => (route.request().method() === 'POST' ? route.abort() : route.continue()))
     await page.goto(await newLink('alice'))
     await page.waitForSelector('[role=alert]:has-text("The gateway cannot be reached")')
     await page.unroute('**/api/v1/session')
+    await page.clock.runFor(3_000)
     await page.waitForSelector('[data-testid=credits-left]')
   })
 
@@ -288,12 +293,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   })
 
   t.test('who signs in, in another tab, after somebody has signed out sees nothing of them', async t => {
-    // A clock is that of all pages of a context.
-    const context = await openContext()
-    t.teardown(() => context.close())
-    const page = await openSignedIn(t, 'alice', await context.newPage())
-    await page.clock.install()
-    await page.reload()
+    const page = await openSignedIn(t, 'alice', pageWithClock)
     await openPage(page, 'Keys')
     await createKey(page, 'of-alice')
     await page.click('text="Sign out"')
@@ -399,21 +399,28 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   })
 
   t.test('without a stream of events the page has figures all the same, and asks for one every three seconds', async t => {
-    const page = await openSignedIn(t)
-    // By the clock of the page, however busy the machine is.
-    await page.addInitScript(`globalThis.askedMs = []
-      globalThis.EventSource = class extends EventSource { constructor(url) { super(url); askedMs.push(performance.now()) } }`)
+    const page = await openSignedIn(t, 'alice', pageWithClock)
+    await page.addInitScript(`globalThis.streams = []
+      globalThis.EventSource = class extends EventSource {
+        askedMs = performance.now()
+        constructor(url) { super(url); streams.push(this) }
+      }`)
     await page.route('**/api/v1/events', route =>
       route.fulfill({ status: 429, json: { error: { code: 'too-many', message: 'you have 20 open streams of events' } } }),
     )
     await page.reload()
     await page.waitForSelector('[data-testid=credits-left]')
-    await waitUntil(async () => Number(await page.evaluate('askedMs.length')) >= 2)
-    const pauseMs = Number(await page.evaluate('askedMs[1] - askedMs[0]'))
+    await waitUntil(async () => Boolean(await page.evaluate('streams[0]?.readyState === EventSource.CLOSED')))
+    await page.clock.runFor(3_000)
+    await waitUntil(async () => Number(await page.evaluate('streams.length')) >= 2)
+    const pauseMs = Number(await page.evaluate('streams[1].askedMs - streams[0].askedMs'))
     t.ok(pauseMs > 2_900, `${pauseMs} ms`)
     t.equal(await page.locator('[role=alert]').count(), 0)
     await page.unroute('**/api/v1/events')
-    await page.waitForResponse(response => response.url().endsWith('/events') && response.ok())
+    const opened = page.waitForResponse(response => response.url().endsWith('/events') && response.ok())
+    await waitUntil(async () => Boolean(await page.evaluate('streams.at(-1).readyState === EventSource.CLOSED')))
+    await page.clock.runFor(3_000)
+    await opened
   })
 
   t.test('figures that were read without a stream do not replace those of a stream that has begun since', async t => {

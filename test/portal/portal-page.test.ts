@@ -352,6 +352,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error === undefined)
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: ['0x12', 'latest'] })
     const { headers } = await post(gateway.http(key), body)
+    const countLogged = `fetch('/api/v1/requests?method=eth_getBalance').then(response => response.json()).then(({ requests }) => requests.length)`
+    await waitUntil(async () => Number(await page.evaluate(countLogged)) > 0)
     await openPage(page, 'Requests')
     await page.click('label:has-text("Failed")')
     await page.waitForSelector('tr:has-text("params -32602"):has-text("tries"):has-text("devnet")')
@@ -756,6 +758,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('text="Saved."')
     const { key } = await deployment.addKey('alice')
     for (let i = 0; i < 12; i += 1) await call(gateway.http(key), 'eth_getBalance', ['0x1'])
+    const countIncidents = `fetch('/api/v1/alerts').then(response => response.json()).then(({ incidents }) => incidents.length)`
+    await waitUntil(async () => Number(await page.evaluate(countIncidents)) > 0)
+    await page.reload()
     await page.waitForSelector('.banner:has-text("% of the calls failed"):has-text("No further alert is sent until this has ended.")')
     await page.waitForSelector('tr:has-text("1 % failed"):has-text("Webhook")')
     t.same(await findAccessibilityViolations(page), [])

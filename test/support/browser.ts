@@ -4,6 +4,7 @@ import { delimiter, join } from 'node:path'
 import type AxeCore from 'axe-core'
 import { chromium } from 'playwright-core'
 import type { Browser, Page } from 'playwright-core'
+import { boundMethods } from './bounded.ts'
 
 const findProgram = (name: string): string | undefined =>
   (process.env['PATH'] ?? '')
@@ -18,12 +19,29 @@ const chromiumPath = findProgram('chromium-headless-shell') ?? findProgram('chro
 export const skipWithoutChromium: string | false =
   chromiumPath === undefined ? 'chromium is not installed (Debian: apt-get install chromium-headless-shell)' : false
 
-export const openBrowser = (): Promise<Browser> =>
-  chromium.launch({
+/** No wait of its pages is without a bound. */
+export const openBrowser = async (): Promise<Browser> => {
+  const browser = await chromium.launch({
     executablePath: chromiumPath ?? 'chromium',
     // The sandbox of Chromium does not work for root, which tests in containers run as. A process takes half a second of CPU.
     args: ['--no-sandbox', '--renderer-process-limit=1', '--in-process-gpu'],
   })
+  boundMethods('browser', browser)
+  const openContext = browser.newContext.bind(browser)
+  browser.newContext = async options => {
+    const context = await openContext(options)
+    boundMethods('context', context)
+    context.on('page', boundPage)
+    return context
+  }
+  return browser
+}
+
+const boundPage = (page: Page): void => {
+  const { keyboard, mouse, clock } = page
+  const parts = { page, frame: page.mainFrame(), locator: page.locator('html'), keyboard, mouse, clock }
+  for (const [name, part] of Object.entries(parts)) boundMethods(name, part)
+}
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 

@@ -11,6 +11,7 @@ import type { Test } from 'tap'
 import { runCommand } from '../../src/cli/command.ts'
 import type { Terminal } from '../../src/cli/command.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'
+import { bounded } from './bounded.ts'
 import { post } from './rpc-client.ts'
 import type { HttpResponse } from './rpc-client.ts'
 
@@ -142,7 +143,10 @@ export const createDeployment = ({
     return { code, stdout, stderr }
   }
   const run = (name: string, ...args: readonly string[]): Promise<CommandResult> =>
-    isInProcessCommand(name) ? runInProcess(name, [...args, '--config', dir], { ...process.env, ...env }) : runProgram(name, ...args)
+    bounded(
+      `tollgate ${[name, ...args].join(' ')}`,
+      isInProcessCommand(name) ? runInProcess(name, [...args, '--config', dir], { ...process.env, ...env }) : runProgram(name, ...args),
+    )
   const runJson = async (name: InProcessCommand, ...args: readonly string[]): Promise<unknown> => {
     const { code, stdout, stderr } = await run(name, ...args, '--json')
     if (code !== 0) throw new Error(`tollgate ${[name, ...args].join(' ')} exited with ${code}: ${stderr}`)
@@ -277,7 +281,8 @@ const whenListening = async (child: CommandProcess): Promise<GatewayProcess> => 
   createInterface(child.stderr).on('line', line => errors.push(line))
   const exited = once(child, 'close') as Promise<[number | null]>
 
-  const waitForEvent = async (name: string): Promise<LogLine> => {
+  const waitForEvent = (name: string): Promise<LogLine> => bounded(`the event ${name} in the log of the gateway`, findEvent(name))
+  const findEvent = async (name: string): Promise<LogLine> => {
     const find = () => log.find(line => line.event === name)
     while (find() === undefined && child.exitCode === null && child.signalCode === null) {
       await Promise.race([once(child, 'line'), exited])

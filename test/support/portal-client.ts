@@ -1,3 +1,4 @@
+import { bounded } from './bounded.ts'
 import { createDeployment, networkFile } from './deployment.ts'
 import type { Deployment, DeploymentOptions, GatewayProcess } from './deployment.ts'
 
@@ -26,7 +27,7 @@ export const createPortalClient = (portalUrl: string, token?: string): PortalCli
   const cookieJar = new Map<string, string>()
   const cookies = () => [...cookieJar].map(([name, value]) => `${name}=${value}`).join('; ')
   const request: PortalClient['request'] = async (method, path, body, headers = {}) => {
-    const response = await fetch(`${portalUrl}${pathsBesideApi.includes(path) ? '' : '/api/v1'}${path}`, {
+    const answered = fetch(`${portalUrl}${pathsBesideApi.includes(path) ? '' : '/api/v1'}${path}`, {
       method,
       ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       headers: {
@@ -36,6 +37,7 @@ export const createPortalClient = (portalUrl: string, token?: string): PortalCli
         ...headers,
       },
     })
+    const response = await bounded(`${method} ${path}`, answered)
     for (const cookie of response.headers.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(cookie) ?? []
       cookieJar.set(name, value)

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import http from 'node:http'
 import net from 'node:net'
 import { WebSocket } from 'ws'
+import { bounded } from './bounded.ts'
 
 /** A JSON-RPC response, unchecked. */
 export interface RpcMessage {
@@ -43,6 +44,12 @@ export const post = async (
     ...(signal && { signal }),
   })
   request.end(body)
+  return bounded(`the response to ${String(body.slice(0, maxNamedChars))}`, responseOf(request))
+}
+
+const maxNamedChars = 200
+
+const responseOf = async (request: http.ClientRequest): Promise<HttpResponse> => {
   const [response] = (await once(request, 'response')) as [http.IncomingMessage]
   return readResponse(response)
 }
