@@ -68,13 +68,13 @@ interface IdleOwner<Connection> {
 }
 
 /**
- * Counts the sockets to all nodes that are open together, and bounds those that are idle: nodes that were asked once must not hold the
+ * Bounds the sockets to all nodes that are open together, and those of them that are idle: nodes that were asked once must not hold the
  * sockets that others need.
  */
 export class SocketLimit<Connection> {
   readonly #maxSockets: number
   readonly #maxIdleSockets: number
-  #openSockets = 0
+  readonly #open = new Set<object>()
   /** In the order of their last use. */
   readonly #idle = new Map<Connection, IdleOwner<Connection>>()
 
@@ -83,15 +83,18 @@ export class SocketLimit<Connection> {
     this.#maxIdleSockets = maxIdleSockets
   }
 
-  /** Where no socket is left, the idle one that was unused for longest is closed; it counts until its event `close`. */
-  acquire(): boolean {
-    if (this.#openSockets >= this.#maxSockets && !this.#closeIdle()) return false
-    this.#openSockets += 1
-    return true
+  /** Whether there may be one more. Where no socket is left, the idle one that was unused for longest is closed. */
+  makeRoom(): boolean {
+    return this.#open.size < this.#maxSockets || this.#closeIdle()
   }
 
-  release(): void {
-    this.#openSockets -= 1
+  add(socket: object): void {
+    this.#open.add(socket)
+  }
+
+  /** It has been closed: its file is free at once, before its event `close`. */
+  remove(socket: object): void {
+    this.#open.delete(socket)
   }
 
   addIdle(connection: Connection, owner: IdleOwner<Connection>): void {

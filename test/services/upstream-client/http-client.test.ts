@@ -345,6 +345,18 @@ t.test('no more sockets are open than allowed, and each that closes makes room',
   t.match(outcome, { body: 'ok' })
 })
 
+t.test('a request takes the place of one that was aborted just before, while its socket still closes', async t => {
+  const { port, sockets } = await startNode(t, socket => void (socket !== sockets[0] && socket.write(okResponse())))
+  const client = openClient(t, systemClock, 1)
+  const url = `http://127.0.0.1:${port}`
+  const endpoint = parseEndpoint(new Secret(url))
+  const ignored = { onStart() {}, onHeaders() {}, onData() {}, onEnd() {}, onError() {} }
+  const aborted = client.transportTo(endpoint).send({ id: 1, endpoint, body: '{}', idempotent: true }, ignored)
+  await waitUntil(() => sockets.length === 1)
+  aborted.abort()
+  t.match(await post(client, url), { body: 'ok', isComplete: true })
+})
+
 t.test('the idle connection that was unused for longest is closed where no socket is left, and where too many are idle', async t => {
   for (const [maxSockets, maxIdleSockets] of [
     [2, 10],

@@ -169,6 +169,6 @@ export class Http1Connection {
     this.#isClosed = true
     this.isOpen = false
     this.#connectTimer?.cancel()
-    this.#socket?.destroy()
+    if (this.#socket !== undefined) this.#connector.close(this.#socket)
   }
 }

@@ -34,7 +34,7 @@ let sharedReadBuffer: Buffer | undefined
 const tcpKeepAliveDelayMs = 60_000
 
 /** The part of a SocketLimit that concerns a new socket. */
-type SocketCount = Pick<SocketLimit<unknown>, 'acquire' | 'release'>
+type SocketCount = Pick<SocketLimit<unknown>, 'makeRoom' | 'add' | 'remove'>
 
 /** Connects to one origin. */
 export class SocketConnector {
@@ -58,21 +58,28 @@ export class SocketConnector {
 
   /** Undefined where the limit of sockets is reached, and onError() is called soon. */
   connect(events: SocketEvents): Socket | undefined {
-    if (!this.#limit.acquire()) {
+    if (!this.#limit.makeRoom()) {
       queueMicrotask(() => events.onError(noSocketLeft()))
       return undefined
     }
     const socket = this.#open({ buffer: getReadBuffer(), callback: events.onRead })
+    this.#limit.add(socket)
     // Not as options of the connection: those are ignored with TLS.
     socket.once('connect', () => socket.setNoDelay(true).setKeepAlive(true, tcpKeepAliveDelayMs))
     socket.once(this.#isTls ? 'secureConnect' : 'connect', () => events.onOpen())
     socket.once('end', () => events.onEnd())
     socket.on('error', error => events.onError(error))
     socket.once('close', () => {
-      this.#limit.release()
+      this.#limit.remove(socket)
       events.onEnd()
     })
     return socket
+  }
+
+  /** Closes a socket that it has connected: what is to be connected next may take its place. */
+  close(socket: Socket): void {
+    socket.destroy()
+    this.#limit.remove(socket)
   }
 
   #open(onread: OnReadOpts): Socket {
