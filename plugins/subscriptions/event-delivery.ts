@@ -1,6 +1,7 @@
 import { getOrCreate } from '../../src/plugin/internal.ts'
 import type { CountedCall, KeyChargeResult } from '../../src/plugin/internal.ts'
 import type { CallContext, Services } from '../../src/plugin/plugin.ts'
+import { callersNameOf } from './subscription.ts'
 import type { Subscription } from './subscription.ts'
 
 /** Messages of one key between two turns: to send 64 of 2 KB takes 1.3 ms. */
@@ -100,7 +101,7 @@ export class EventDelivery {
     const found = await this.#find(ofKey, events)
     const matched = new Map([...found].filter(([subscription]) => this.#isAllowed(subscription, payer)))
     const costs = new Map<Subscription, number>()
-    if (events.isFree !== true) for (const [subscription, texts] of matched) costs.set(subscription, subscription.costOf(texts))
+    if (events.isFree !== true) for (const [subscription, texts] of matched) costs.set(subscription, this.#costOf(subscription, texts))
     const charge = await this.#charge(sumOf(costs), payer)
     if (isUnpaid(charge)) for (const subscription of costs.keys()) if (costs.get(subscription) !== 0) closeUnpaid(subscription, charge)
     const delivered: Subscription[] = []
@@ -128,6 +129,11 @@ export class EventDelivery {
       if (texts.length > 0) found.set(subscription, texts)
     }
     return found
+  }
+
+  /** As the configuration has it now, like all rules about events. */
+  #costOf(subscription: Subscription, texts: readonly string[]): number {
+    return Math.ceil(this.#options.events.costOf(callersNameOf(subscription.kind)) * subscription.unpaidUnitsOf(texts))
   }
 
   async #charge(credits: number, payer: Payer): Promise<EventChargeResult> {

@@ -52,7 +52,7 @@ export default definePlugin({
       return kind === 'logs' ? services.events.priceOfLogs(credits) : credits
     }
     const answers: Readonly<Record<string, FilterMethod>> = {
-      eth_subscribe: call => subscribe(call, { subscriptions, kinds, costOf, maxPerAccount }),
+      eth_subscribe: call => subscribe(call, { subscriptions, kinds, maxPerAccount }),
       eth_unsubscribe: async call => unsubscribe(call, subscriptions),
       ...filterMethods(subscriptions.filters, { maxPerAccount: maxFilters, events: services.events }),
     }
@@ -72,11 +72,11 @@ export default definePlugin({
       if (answerOf.has(method)) return { text: ['answers the method, for which nodes are sent other methods at most'], ends: 'answered' }
       return { text: ['passes the call on: it answers eth_subscribe, eth_unsubscribe and the methods about filters'] }
     }
-    return directStage({ offers, handle, explain }, { methods: new Set(answerOf.keys()) })
+    return directStage({ offers, handle, explain, events: { costOf } }, { methods: new Set(answerOf.keys()) })
   },
 })
 
-const explainSubscribe = (kinds: readonly string[], costOf: SubscribeOptions['costOf']): Explanation => ({
+const explainSubscribe = (kinds: readonly string[], costOf: (kind: string) => number): Explanation => ({
   text: [
     'answers over WebSocket; the call is refused over HTTP, and in a batch',
     `credits for each KiB of messages: ${kinds.map(kind => `${kind} ${costOf(kind)}`).join(', ')}`,
@@ -88,15 +88,10 @@ interface SubscribeOptions {
   readonly subscriptions: Subscriptions
   /** Those that callers may name. */
   readonly kinds: readonly string[]
-  /** Credits for each KiB of messages of a kind. */
-  costOf(kind: string): number
   readonly maxPerAccount: number
 }
 
-const subscribe = async (
-  call: Call<SubscriberContext>,
-  { subscriptions, kinds, costOf, maxPerAccount }: SubscribeOptions,
-): Promise<Reply> => {
+const subscribe = async (call: Call<SubscriberContext>, { subscriptions, kinds, maxPerAccount }: SubscribeOptions): Promise<Reply> => {
   const { origin, message, context } = call
   if (origin.transport !== 'websocket') return notSupported
   if (!isPushOrigin(origin)) return notInBatch
@@ -104,11 +99,7 @@ const subscribe = async (
   const topic = topicOf(context.request.params, kinds)
   if ('error' in topic) return topic
   const subscriber = { origin, account: context.account, key: context.key }
-  const subscription = await subscriptions.subscribe(
-    { ...topic, cost: costOf(String(context.request.params[0])) },
-    subscriber,
-    maxPerAccount,
-  )
+  const subscription = await subscriptions.subscribe(topic, subscriber, maxPerAccount)
   if ('error' in subscription) return subscription
   return {
     source: 'local',
@@ -129,7 +120,7 @@ const notSupported = refuse('method', { message: 'notifications not supported' }
 const notInBatch = refuse('method', { message: 'notifications not supported in a batch: send eth_subscribe by itself' })
 const withoutId = refuse('invalid', { message: 'invalid request: eth_subscribe needs an id' })
 
-const topicOf = ([name, param]: readonly Json[], kinds: readonly string[]): Omit<Topic, 'cost'> | Failure => {
+const topicOf = ([name, param]: readonly Json[], kinds: readonly string[]): Topic | Failure => {
   const kind = subscriptionKinds.find(each => each === name)
   if (kind === undefined || !kinds.includes(kind)) return refuseUnknownKind(String(name))
   if (kind === 'logs') return logsTopicOf(param)
@@ -142,13 +133,13 @@ const topicOf = ([name, param]: readonly Json[], kinds: readonly string[]): Omit
   })
 }
 
-const logsTopicOf = (param: Json | undefined): Omit<Topic, 'cost'> | Failure => {
+const logsTopicOf = (param: Json | undefined): Topic | Failure => {
   if (typeof param === 'boolean') return refuse('params', { message: 'eth_subscribe logs takes a filter object' })
   const filter = parseLogFilter(param, 'eth_subscribe')
   return 'error' in filter ? filter : { kind: 'logs', filter }
 }
 
-const receiptsTopicOf = (param: Json | undefined): Omit<Topic, 'cost'> | Failure => {
+const receiptsTopicOf = (param: Json | undefined): Topic | Failure => {
   const receiptFilter = parseReceiptFilter(param)
   return 'error' in receiptFilter ? receiptFilter : { kind: 'transactionReceipts', receiptFilter }
 }

@@ -15,6 +15,9 @@ export const subscriptionKinds = [
 
 export type SubscriptionKind = (typeof subscriptionKinds)[number]
 
+/** The first parameter of eth_subscribe. */
+export const callersNameOf = (kind: SubscriptionKind): string => (kind === 'fullPendingTransactions' ? 'newPendingTransactions' : kind)
+
 export const mapKinds = <T>(make: (kind: SubscriptionKind) => T): Readonly<Record<SubscriptionKind, T>> =>
   Object.fromEntries(subscriptionKinds.map(kind => [kind, make(kind)])) as Record<SubscriptionKind, T> // one for each kind
 
@@ -34,8 +37,6 @@ export interface Topic {
   readonly filter?: LogFilter
   /** Only of the kind `transactionReceipts`. */
   readonly receiptFilter?: ReceiptFilter
-  /** Credits for each KiB of messages. */
-  readonly cost: number
 }
 
 /** What is paid for at once: a KiB that has begun. */
@@ -78,9 +79,9 @@ export class Subscription {
     return !this.#isEnded && !this.subscriber.origin.signal.aborted
   }
 
-  /** Credits for these events. */
-  costOf(events: readonly string[]): number {
-    return Math.ceil(this.topic.cost * this.#unitsOf(this.#bytesOf(events)))
+  /** The KiB that these events begin, and that are not paid for. */
+  unpaidUnitsOf(events: readonly string[]): number {
+    return this.#unitsOf(this.#bytesOf(events))
   }
 
   /** They were paid for, and sent. */

@@ -50,10 +50,11 @@ export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: Plugin
 }
 
 const guardEvents = (bugs: StageBugs, events: Partial<EventRules>): Partial<EventRules> => {
-  const { refuse, charge, verifyLogs, logsVerifiedBy, priceOfLogs } = events
+  const { refuse, charge, costOf, verifyLogs, logsVerifiedBy, priceOfLogs } = events
   return {
     ...(refuse && { refuse: (key, origin) => bugs.guard(() => refuse(key, origin)) }),
     ...(charge && { charge: (payer, credits) => bugs.guard(() => charge(payer, credits)) }),
+    ...(costOf && { costOf: kind => bugs.guard(() => costOf(kind)) }),
     ...(verifyLogs && { verifyLogs: block => bugs.guard(() => verifyLogs(block)) }),
     ...(logsVerifiedBy && { logsVerifiedBy: () => bugs.guard(logsVerifiedBy) }),
     ...(priceOfLogs && { priceOfLogs: credits => bugs.guard(() => priceOfLogs(credits)) }),

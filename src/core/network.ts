@@ -79,6 +79,7 @@ export const buildNetwork = async (
   const events: EventRules = {
     refuse: (key, origin) => servingEvents().refuse(key, origin),
     charge: (payer, credits) => servingEvents().charge(payer, credits),
+    costOf: kind => servingEvents().costOf(kind),
     verifyLogs: block => servingEvents().verifyLogs(block),
     logsVerifiedBy: () => servingEvents().logsVerifiedBy(),
     priceOfLogs: credits => servingEvents().priceOfLogs(credits),

@@ -13,6 +13,8 @@ export interface EventRules {
   refuse(key: Key, origin: Origin): Failure | undefined
   /** Charges so many credits for events; undefined where events cost nothing. */
   charge(payer: Pick<CallContext, 'account' | 'key'>, credits: number): MaybePromise<KeyChargeResult | undefined>
+  /** Credits for each KiB of the messages of a subscription of this kind, as eth_subscribe names it. */
+  costOf(kind: string): number
   /** The logs of a block as subscribers get them, as JSON text: those of the feed, or what is verified of them. Undefined where that cannot be told now. */
   verifyLogs(block: FeedBlock): MaybePromise<string | undefined>
   /** What verifyLogs() verifies logs by; undefined where it returns those of the feed. */
@@ -21,9 +23,10 @@ export interface EventRules {
   priceOfLogs(credits: number): number
 }
 
-/** The rules of all stages of a pipeline: each may refuse, and have a price; the first that charges, or verifies, does. */
+/** The rules of all stages of a pipeline: each may refuse, and have a price of logs; the first that has another rule decides. */
 export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventRules => {
   const charging = rules.find(({ charge }) => charge !== undefined)
+  const pricing = rules.find(({ costOf }) => costOf !== undefined)
   const verifying = rules.find(({ verifyLogs }) => verifyLogs !== undefined)
   const refusals = rules.flatMap(({ refuse }) => refuse ?? [])
   return {
@@ -35,6 +38,7 @@ export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventR
       return undefined
     },
     charge: (payer, credits) => charging?.charge?.(payer, credits),
+    costOf: kind => pricing?.costOf?.(kind) ?? 0,
     logsVerifiedBy: () => verifying?.logsVerifiedBy?.(),
     priceOfLogs: credits => rules.reduce((price, { priceOfLogs }) => priceOfLogs?.(price) ?? price, credits),
     verifyLogs: block => (verifying?.verifyLogs === undefined ? block.json : verifying.verifyLogs(block)),

@@ -45,7 +45,4 @@ const parseAll = () => {
 }
 
 export const allLogs = parseAll()
-export const topics: readonly Topic[] = [
-  { kind: 'newHeads', cost: 0 },
-  { kind: 'logs', filter: allLogs, cost: 0 },
-]
+export const topics: readonly Topic[] = [{ kind: 'newHeads' }, { kind: 'logs', filter: allLogs }]

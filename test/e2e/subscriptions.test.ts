@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../support/anvil-chain.ts'
@@ -330,6 +332,20 @@ t.test('a reload that removes credits and network-access, or adds them, holds fo
   await waitUntil(() => running.log.filter(({ event }) => event === 'reloaded').length === 2)
   await chain.request('anvil_mine', '0x14')
   t.match(await client.closed, { code: 1008, reason: /^the daily credits are used up until / })
+})
+
+t.test('a reload that changes what events cost holds for open subscriptions', async t => {
+  const { deployment, connect, running } = await startGateway(t, {})
+  const client = await connect()
+  await subscribe(client, 'newHeads')
+  const used = async () => (JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout) as { used: number }).used
+  const table = join(deployment.dir, 'methods/ethereum.yaml')
+  writeFileSync(table, readFileSync(table, 'utf8').replace('eventCosts: { newHeads: 10,', 'eventCosts: { newHeads: 100000,'))
+  process.kill(running.pid, 'SIGHUP')
+  await running.waitForEvent('reloaded')
+  await chain.request('anvil_mine', '0x2')
+  await nextHeaders(client, 2)
+  await waitUntil(async () => (await used()) >= 100_000)
 })
 
 t.test('events of a key', async t => {

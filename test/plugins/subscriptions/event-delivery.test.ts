@@ -8,6 +8,7 @@ import { LogPublisher } from '../../../plugins/subscriptions/publishers.ts'
 import { results } from '../../../src/services/results.ts'
 import { composeEventRules } from '../../../src/services/event-rules.ts'
 import type { EventRules } from '../../../src/services/event-rules.ts'
+import type { Key } from '../../../src/plugin/plugin.ts'
 import type { CountedCall } from '../../../src/services/index.ts'
 import { createUsage } from '../../../src/services/usage/index.ts'
 import { FairScheduler } from '../../../src/server/fair-scheduler.ts'
@@ -22,6 +23,8 @@ const turns = async (count: number): Promise<void> => {
 }
 
 const allLogs = parseLogFilter({}, 'eth_subscribe') as LogFilter
+const logs = { kind: 'logs', filter: allLogs } as const
+const free = { kind: 'syncing' } as const
 
 const midnight = Date.UTC(2026, 0, 16)
 const quota = { limit: 1_000, remaining: 0, resetsInMs: 1 }
@@ -35,6 +38,9 @@ const messageOverheadBytes = JSON.stringify({
   method: 'eth_subscription',
   params: { subscription: `0x${'0'.repeat(32)}`, result: '' },
 }).length
+
+/** Credits for each KiB of messages. */
+const costs: Readonly<Record<string, number>> = { newHeads: 50, logs: 10, syncing: 0 }
 
 /** Subscriptions of any keys, which pay from `balance` unless events are free. */
 const openDelivery = (balance = Infinity, isFree = false) => {
@@ -65,12 +71,12 @@ const openDelivery = (balance = Infinity, isFree = false) => {
   }
   const delivery = new EventDelivery({
     accounts: { find: () => ({ kind: 'unknown' }) },
-    events: composeEventRules(isFree ? [] : [{ charge, refuse: ({ id }) => refuse(id) }]),
+    events: composeEventRules([{ costOf: kind => costs[kind] ?? 0 }, ...(isFree ? [] : [{ charge, refuse: ({ id }: Key) => refuse(id) }])]),
     log,
     usage: createUsage(call => void usage.push(call), new TestClock()),
     network: { name: 'devnet', chainId: 1, blockTime: 1_000, devNode: false },
   })
-  const subscribe = ({ key = 'key_1', cost = 50, accept = (): boolean => true, topic = { kind: 'newHeads', cost } as Topic } = {}) => {
+  const subscribe = ({ key = 'key_1', accept = (): boolean => true, topic = { kind: 'newHeads' } as Topic } = {}) => {
     const socket = openPushSocket({ accept, turn: messages => scheduler.enter(key, Math.ceil(messages / 4)) })
     const subscription = socket.subscription(topic, key)
     subscription.begin()
@@ -96,7 +102,7 @@ const openDelivery = (balance = Infinity, isFree = false) => {
 t.test('events of a block', async t => {
   t.test('are charged once for each key, and counted for each subscription', async t => {
     const { subscribe, deliver, charges, counted } = openDelivery()
-    const subscriptions = [subscribe(), subscribe(), subscribe({ key: 'key_2' }), subscribe({ key: 'key_2', cost: 0 })]
+    const subscriptions = [subscribe(), subscribe(), subscribe({ key: 'key_2' }), subscribe({ key: 'key_2', topic: free })]
     await deliver(subscriptions)
     t.same(charges, [
       { key: 'key_1', credits: 100 },
@@ -108,7 +114,7 @@ t.test('events of a block', async t => {
 
   t.test('cost each KiB of messages that has begun, over all blocks', async t => {
     const { subscribe, deliver, charges } = openDelivery()
-    const one = subscribe({ cost: 10 })
+    const one = subscribe({ topic: logs })
     const creditsFor = async (...bytes: readonly number[]) => {
       await deliver([one], bytes.map(messageOf))
       return charges.splice(0).reduce((sum, { credits }) => sum + credits, 0)
@@ -155,7 +161,7 @@ t.test('events of a block', async t => {
   t.test('of thousands of subscriptions of one account hold up no other, nor the event loop', async t => {
     const { subscribe, deliver } = openDelivery()
     let [sentToMany, sentToManyBefore, mostInTurn] = [0, Infinity, 0]
-    const many = Array.from({ length: 1_500 }, () => subscribe({ key: 'many', cost: 0, accept: () => (sentToMany += 1) > 0 }))
+    const many = Array.from({ length: 1_500 }, () => subscribe({ key: 'many', topic: free, accept: () => (sentToMany += 1) > 0 }))
     const other = subscribe({ accept: () => (sentToManyBefore = Math.min(sentToManyBefore, sentToMany)) >= 0 })
     const delivered = deliver(
       [...many, other],
@@ -203,14 +209,14 @@ t.test('events of a block', async t => {
 
   t.test('that cannot be paid close the WebSocket, and the reason says until when', async t => {
     const { subscribe, deliver, charges } = openDelivery(120)
-    const [poor, limited, free] = [subscribe(), subscribe({ key: 'limited' }), subscribe({ cost: 0 })]
+    const [poor, limited, unpaying] = [subscribe(), subscribe({ key: 'limited' }), subscribe({ topic: free })]
     const texts = [messageOf(1_024)]
-    await deliver([poor, limited, free], texts)
-    await deliver([poor, limited, free], texts)
+    await deliver([poor, limited, unpaying], texts)
+    await deliver([poor, limited, unpaying], texts)
     t.equal(charges.length, 2)
     t.same(poor.closed, ['1008 the daily credits are used up until 2026-01-16T00:00:00.000Z'])
     t.same(limited.closed, ['1008 the daily limit of this API key is used up until 2026-01-16T00:00:00.000Z'])
-    t.same([poor.sent.length, limited.sent.length, free.sent.length], [1, 1, 2])
+    t.same([poor.sent.length, limited.sent.length, unpaying.sent.length], [1, 1, 2])
     for (const { closed } of [poor, limited]) t.ok(Buffer.byteLength(closed[0] ?? '') <= 123)
   })
 
@@ -232,8 +238,7 @@ t.test('events of a block', async t => {
 
 t.test('logs that are taken back go to those who got them, and to no later subscription', async t => {
   const { subscribe, delivery, held } = openDelivery()
-  const topic = { kind: 'logs', filter: allLogs, cost: 10 } as const
-  const [older, slow, late] = [subscribe({ topic }), subscribe({ topic, key: 'slow' }), subscribe({ topic })]
+  const [older, slow, late] = [subscribe({ topic: logs }), subscribe({ topic: logs, key: 'slow' }), subscribe({ topic: logs })]
   const subscriptions = new Set([older.subscription, slow.subscription])
   const publisher = new LogPublisher({ subscriptions, delivery, results })
   const block = { number: 7, hash: '0x7', parentHash: '0x6', json: '[{"address":"0x1","topics":[],"removed":false}]' }

@@ -22,7 +22,7 @@ export const openPushSocket = ({ accept = () => true, turn = () => undefined }: 
   }
   const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket', signal }), push }
   /** Nothing is sent before its begin(). */
-  const subscription = (topic: Topic = { kind: 'newHeads', cost: 0 }, key = 'key_1') =>
+  const subscription = (topic: Topic = { kind: 'newHeads' }, key = 'key_1') =>
     new Subscription(topic, { origin, account: fakeAccount, key: { id: key } })
   return { sent, closed, signal, subscription }
 }
