@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { BalanceStore, Store } from '../store/store.ts'
 import type { UsageCount } from '../store/usage-store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
@@ -57,25 +58,49 @@ export interface UsageTotals extends UsageStatistics {
   readonly name: string
 }
 
+type UsageCounts = Iterable<UsageCount> | AsyncIterable<UsageCount>
+
+/** Counts that are added up. */
+interface CountGroup {
+  readonly first: UsageCount
+  readonly sums: UsageAdder
+}
+
+/** How often others get their turn while counts are added up: those of all accounts may be millions. */
+const countsPerTurn = 2_000
+
+/** Adds up the counts of each group. Those that `keyOf` returns undefined for are left out. */
+export const addUpUsage = async (
+  counts: UsageCounts,
+  keyOf: (count: UsageCount) => string | undefined,
+): Promise<ReadonlyMap<string, CountGroup>> => {
+  const groups = new Map<string, CountGroup>()
+  let countsOfTurn = 0
+  for await (const count of counts) {
+    const key = keyOf(count)
+    if (key !== undefined) getOrCreate(groups, key, () => ({ first: count, sums: new UsageAdder() })).sums.add(count, count)
+    countsOfTurn = (countsOfTurn + 1) % countsPerTurn
+    if (countsOfTurn === 0) await setImmediate()
+  }
+  return groups
+}
+
 /** The totals of each group: hours and days in order, other groups by credits, the most first. */
-export const groupUsage = (counts: readonly UsageCount[], by: Grouping): readonly UsageTotals[] => {
-  const groups = new Map<string, UsageAdder>()
-  for (const count of counts) getOrCreate(groups, groupName(count, by), newAdder).add(count, count)
+export const groupUsage = async (counts: UsageCounts, by: Grouping | 'account'): Promise<readonly UsageTotals[]> => {
+  const groups = await addUpUsage(counts, count => groupName(count, by))
   const isTime = by === 'hour' || by === 'day'
   const compare = (a: UsageTotals, b: UsageTotals) => (isTime ? (a.name < b.name ? -1 : 1) : compareUsage(a, b))
-  return Array.from(groups, ([name, { statistics }]) => ({ name, ...statistics })).sort(compare)
+  return Array.from(groups, ([name, { sums }]) => ({ name, ...sums.statistics })).sort(compare)
 }
 
 /** The totals of all calls. */
 export const totalUsage = (counts: readonly UsageCount[]): UsageStatistics => {
-  const total = newAdder()
+  const total = new UsageAdder()
   for (const count of counts) total.add(count, count)
   return total.statistics
 }
 
-const newAdder = () => new UsageAdder()
-
-const groupName = (count: UsageCount, by: Grouping): string => {
+const groupName = (count: UsageCount, by: Grouping | 'account'): string => {
   switch (by) {
     case 'hour':
       return `${isoTime(count.hour * hourMs).slice(0, 16)}Z`

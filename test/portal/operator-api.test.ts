@@ -38,6 +38,7 @@ const startGateway = async (t: Test, workers: number) => {
     eth_chainId: { result: '0x7a69' },
     eth_getBlockByNumber: { result: { number: '0x10', hash: `0x${'1'.repeat(64)}`, parentHash: `0x${'0'.repeat(64)}`, timestamp: '0x1' } },
     eth_gasPrice: { result: '0x7' },
+    eth_maxPriorityFeePerGas: { raw: '', status: 500 },
   })
   const deployment = createDeployment({
     networks: { devnet: networkFile('devnet', [node.url]) },
@@ -284,6 +285,20 @@ t.test("the operator's API", async t => {
     t.equal((await operator.get('/errors?account=none')).status, 404)
   })
 
+  t.test('errors by the fault of nodes come first, and the command says whose fault they are', async t => {
+    const { key } = await deployment.addKey('carol')
+    await call(gateway.http(key), 'eth_noSuchMethod')
+    t.match(await call(gateway.http(key), 'eth_maxPriorityFeePerGas'), { error: { code: -32002 } })
+    const errors = async () => (await operator.get('/errors?account=carol')).json.groups
+    await waitUntil(async () => (await errors())[0]?.outcome === 'unavailable')
+    t.match(await errors(), [
+      { outcome: 'unavailable', code: -32002, message: 'no upstream can answer now', byGateway: true, calls: 1 },
+      { outcome: 'method', byGateway: false, calls: 2 },
+    ])
+    const { stdout } = await deployment.run('errors', '--account', 'carol')
+    t.match(stdout, /^devnet +unavailable +-32002 +yes +1 +\d+ +1 +carol\ndevnet +method +-32601 +no +2 +\d+ +1 +carol$/m)
+  })
+
   t.test('a request is found by the id that a customer quotes: whose it is and why it failed, without its parameters', async t => {
     const { id: keyId, key } = await deployment.addKey('carol')
     const body = { jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [`0x${'c0ffee'.repeat(6)}abcd`, 'nowhere'] }
@@ -515,7 +530,7 @@ t.test("the operator's API", async t => {
     t.ok(json.seconds > 0 && json.gateway.cpu > 0 && json.gateway.residentBytes > 1e6)
     const [{ name, calls, upstreams }] = json.networks
     t.ok(calls >= 4, `${calls} calls in ${json.seconds} s`)
-    t.match({ name, upstreams }, { name: 'devnet', upstreams: [{ name: 'node-1', share: 1, failures: 0 }] })
+    t.match({ name, upstreams }, { name: 'devnet', upstreams: [{ name: 'node-1', share: 1, failures: Number }] })
     t.ok(upstreams[0].requests > 0 && upstreams[0].p50Ms > 0 && upstreams[0].p99Ms >= upstreams[0].p50Ms)
     t.match((await operator.get('/overview/activity?range=24h&network=devnet')).json, { times: [], calls: { p95Ms: [] }, nodes: [] })
   })

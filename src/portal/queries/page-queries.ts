@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
-import { groupUsage, totalUsage } from '../../services/account-reports.ts'
+import { addUpUsage, groupUsage, totalUsage } from '../../services/account-reports.ts'
 import type { Grouping, UsageTotals } from '../../services/account-reports.ts'
-import { compareUsage, UsageAdder } from '../../services/usage-adder.ts'
 import type { UsageStatistics } from '../../services/usage-adder.ts'
 import { accountState } from '../../services/accounts/account-state.ts'
 import type { AccountState } from '../../services/accounts/account-state.ts'
@@ -130,7 +129,7 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
     requestsById: async ({ requestId, since }) => (await store.findRequests(requestId)).filter(({ time }) => time >= since),
     callCounts: options => readCallCounts(store, options),
     failures: query => readFailures(store, query),
-    totals: query => readTotals(store, query),
+    totals: ({ from, to, by }) => groupUsage(store.allUsageCounts({ from, to }), by),
   }
 }
 
@@ -203,45 +202,32 @@ const readCallCounts = async (
     by === 'hour'
       ? await store.usageCounts(account, firstDay * hoursPerDay, (today + 1) * hoursPerDay)
       : await readDayCounts(store, account, firstDay, today + 1)
-  return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: groupUsage(counts, by), total: totalUsage(counts) }
+  return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: await groupUsage(counts, by), total: totalUsage(counts) }
 }
 
-/** How often queries that run at the same time get their turn while all accounts are read. */
-const countsPerTurn = 2_000
-
-const readTotals = async (store: Pick<Store, 'allUsageCounts'>, { from, to, by }: TotalsQuery): Promise<readonly UsageTotals[]> => {
-  const totals = new Map<string, UsageAdder>()
-  let count = 0
-  for await (const row of store.allUsageCounts({ from, to })) {
-    getOrCreate(totals, row[by], () => new UsageAdder()).add(row, row)
-    if ((count += 1) % countsPerTurn === 0) await setImmediate()
-  }
-  return Array.from(totals, ([name, { statistics }]) => ({ name, ...statistics })).sort(compareUsage)
-}
-
-const readFailures = async (store: PageStore, { from, to, account, network }: FailureQuery): Promise<readonly FailureGroup[]> => {
-  const callsOf = new Map<string, number>()
-  const failed = new Map<string, { readonly network: string; readonly outcome: string; readonly byAccount: Map<string, number> }>()
-  let count = 0
-  for await (const row of account === undefined ? store.allUsageCounts({ from, to }) : await readAccountCounts(store, account, from, to)) {
-    if (network !== undefined && row.network !== network) continue
-    callsOf.set(row.network, (callsOf.get(row.network) ?? 0) + row.calls)
-    if (row.outcome !== successOutcome) {
-      const { network: name, outcome } = row
-      const group = getOrCreate(failed, `${name} ${outcome}`, () => ({ network: name, outcome, byAccount: new Map<string, number>() }))
-      group.byAccount.set(row.account, (group.byAccount.get(row.account) ?? 0) + row.calls)
-    }
-    if ((count += 1) % countsPerTurn === 0) await setImmediate()
-  }
-  return [...failed.values()].flatMap(({ byAccount, ...group }) => {
-    // Calls that were taken back leave a group of none.
-    const accounts = [...byAccount].filter(([, calls]) => calls > 0).sort(([, a], [, b]) => b - a)
-    const [most] = accounts
-    if (most === undefined) return []
-    const calls = accounts.reduce((sum, [, each]) => sum + each, 0)
-    const callsOfNetwork = callsOf.get(group.network) ?? 0
-    return [{ ...group, calls, callsOfNetwork, accounts: accounts.length, most: { account: most[0], calls: most[1] } }]
+const readFailures = async (store: PageStore, { from, to, account, network: asked }: FailureQuery): Promise<readonly FailureGroup[]> => {
+  const counts = account === undefined ? store.allUsageCounts({ from, to }) : await readAccountCounts(store, account, from, to)
+  const groups = await addUpUsage(counts, ({ network, outcome, account: id }) => {
+    if (asked !== undefined && network !== asked) return undefined
+    return outcome === successOutcome ? network : `${network} ${outcome} ${id}`
   })
+  const callsOf = new Map<string, number>()
+  const failures = new Map<string, { readonly network: string; readonly outcome: string; readonly accounts: FailureGroup['most'][] }>()
+  for (const { first, sums } of groups.values()) {
+    const { network, outcome, account: id } = first
+    callsOf.set(network, (callsOf.get(network) ?? 0) + sums.calls)
+    // Calls that were taken back leave a group of none.
+    if (outcome === successOutcome || sums.calls <= 0) continue
+    getOrCreate(failures, `${network} ${outcome}`, () => ({ network, outcome, accounts: [] })).accounts.push({
+      account: id,
+      calls: sums.calls,
+    })
+  }
+  return Array.from(failures.values(), ({ network, outcome, accounts }) => ({
+    ...{ network, outcome, accounts: accounts.length, callsOfNetwork: callsOf.get(network) ?? 0 },
+    calls: accounts.reduce((sum, { calls }) => sum + calls, 0),
+    most: accounts.reduce((most, each) => (each.calls > most.calls ? each : most)),
+  }))
 }
 
 const readAccountCounts = async (store: PageStore, account: string, from: number, to: number) => {
