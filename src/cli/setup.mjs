@@ -22,6 +22,8 @@ const testStamp = 'dist/.test-sources'
 const programState = 'dist/.tsbuildinfo'
 const testState = 'dist/.test-tsbuildinfo'
 const pageFolder = 'src/portal/page'
+/** What else the page is made of. */
+const pageWords = 'src/portal/state-words.ts'
 const pageStamp = 'dist/.page'
 /** Compiled by `npm run wasm`: its compiler is larger than all other packages of a start. */
 const wasm = 'src/json/wasm/json-bytes.wasm'
@@ -240,7 +242,7 @@ async function buildPage() {
 }
 
 function pageFingerprint() {
-  return fingerprint([...filesIn('.', [pageFolder]).filter(file => !statSync(file).isDirectory()), lockFile])
+  return fingerprint([...filesIn('.', [pageFolder]).filter(file => !statSync(file).isDirectory()), pageWords, lockFile])
 }
 
 function fingerprint(files) {

@@ -2,6 +2,7 @@ import { toJsonSchema } from '../config/schema.ts'
 import type { JsonSchema } from '../config/schema.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { maxNameChars } from '../services/accounts/account-fields.ts'
+import { changeAuthors } from '../services/accounts/change-history.ts'
 import { unprintable } from '../util/printable-text.ts'
 import { errorResponses, errorsOf, operationIdOf } from './openapi-names.ts'
 import type { RouteBase } from './route.ts'
@@ -123,6 +124,9 @@ export const partialObject = (properties: Readonly<Record<string, JsonSchema>>, 
   ...object(properties),
   required,
 })
+
+/** Who has made a change. */
+export const authorSchema = object({ kind: { type: 'string', enum: changeAuthors }, name: text })
 
 /** An account, by its id and its name. */
 export const accountRefSchema = object({ id: text, name: text })

@@ -14,7 +14,7 @@ export type NetworkHeads = { readonly name: string } & Partial<HeadsStatus>
  */
 export const networkStates = ['down', 'degraded', 'stalled', 'unknown', 'ok'] as const
 
-type NetworkState = (typeof networkStates)[number]
+export type NetworkState = (typeof networkStates)[number]
 
 /** How a node is for calls: `reduced` is usable, but not for all classes of methods, or for fewer calls. `unknown`: no gateway answers. */
 export const nodeConditions = ['drained', 'notUsable', 'reduced', 'usable', 'unknown'] as const

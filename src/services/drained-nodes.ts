@@ -3,6 +3,7 @@ import type { RecordStore } from '../store/record-store.ts'
 import { StoreError } from '../store/store.ts'
 import { dayMs } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
+import type { ChangeAuthor } from './accounts/change-history.ts'
 import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
 
@@ -16,8 +17,7 @@ interface NodeName {
 export interface DrainedNode extends NodeName {
   /** Milliseconds since 1970. */
   readonly since: number
-  /** Name and kind of who has drained it, as the log of changes has them. */
-  readonly by: string
+  readonly by: ChangeAuthor
 }
 
 export const nodeId = ({ network, upstream }: NodeName): string => `${network}/${upstream}`
@@ -27,7 +27,7 @@ export const drainNode = (store: Pick<RecordStore, 'addRecord'>, { network, upst
   store.addRecord('drained-node', {
     id: nodeId({ network, upstream }),
     account: '',
-    value: { network, upstream, since, by },
+    value: { network, upstream, since, by: { ...by } },
     expires: neverExpires,
   })
 

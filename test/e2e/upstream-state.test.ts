@@ -164,7 +164,7 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
           name: 'node-1',
           drained: true,
           drainedSince: /^20/,
-          drainedBy: 'admin token (operator)',
+          drainedBy: { kind: 'operator', name: 'admin token' },
           usable: false,
         },
       },

@@ -10,13 +10,15 @@ import { TestClock, TestLog } from '../support/fakes.ts'
 
 t.test('a process learns within a second which nodes are drained, and forgets none while the store is unreachable', async t => {
   const [clock, log] = [new TestClock(), new TestLog()]
-  let stored: readonly DrainedNode[] | undefined = [{ network: 'base', upstream: 'own/eu', since: 1, by: 'root (command)' }]
+  let stored: readonly DrainedNode[] | undefined = [
+    { network: 'base', upstream: 'own/eu', since: 1, by: { kind: 'command', name: 'root' } },
+  ]
   let readmittedAt = 1
   const records = async (kind: string) => {
     if (stored === undefined) throw new StoreError('unreachable')
     if (kind === 'readmitted-node')
       return [{ id: 'base/a', account: '', value: { network: 'base', upstream: 'a', at: readmittedAt }, expires: neverExpires }]
-    return stored.map(({ ...value }, i) => ({ id: String(i), account: '', value, expires: neverExpires }))
+    return stored.map(({ by, ...node }, i) => ({ id: String(i), account: '', value: { ...node, by: { ...by } }, expires: neverExpires }))
   }
   const passTime = async (ms: number) => {
     clock.advance(ms)
@@ -34,7 +36,7 @@ t.test('a process learns within a second which nodes are drained, and forgets no
   stored = undefined
   await passTime(5_000)
   t.equal(nodes.of('base'), atFirst)
-  stored = [{ network: 'devnet', upstream: 'node', by: 'root (command)', since: 2 }]
+  stored = [{ network: 'devnet', upstream: 'node', by: { kind: 'command', name: 'root' }, since: 2 }]
   await passTime(1_000)
   t.same([[...nodes.of('base')], [...nodes.of('devnet')]], [[], ['node']])
   t.match(

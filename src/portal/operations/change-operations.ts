@@ -1,8 +1,8 @@
-import { changeActions, changeAuthors, monthOf } from '../../services/accounts/change-history.ts'
+import { changeActions, monthOf } from '../../services/accounts/change-history.ts'
 import type { Change } from '../../services/accounts/change-history.ts'
 import { isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
-import { accountRefSchema, count, listOf, object, partialObject, schemaRef, text, time } from '../openapi.ts'
+import { accountRefSchema, authorSchema, count, listOf, object, partialObject, schemaRef, time } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
 
 /** What the operation returns, by the name in the OpenAPI document. */
@@ -10,7 +10,7 @@ export const changeSchemas = {
   Change: partialObject(
     {
       time,
-      by: object({ kind: { type: 'string', enum: changeAuthors }, name: text }),
+      by: authorSchema,
       action: { type: 'string', enum: changeActions },
       account: { ...accountRefSchema, description: 'Absent where the change is of no account.' },
       target: { type: 'string', description: 'Id of the key, the person or the token; NETWORK/NODE.' },

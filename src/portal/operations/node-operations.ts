@@ -7,7 +7,8 @@ import { isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
 import { lastHeadSchema, networkStateSchema, nodeConditionSchema } from '../network-schemas.ts'
-import { count, countOrNull, flag, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { nodeConditionWords } from '../state-words.ts'
+import { authorSchema, count, countOrNull, flag, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
 import type { NodesView, OperationServices } from './operation.ts'
 
@@ -59,7 +60,10 @@ const node = {
   },
   drained: { ...flag, description: 'An operator has taken it out of use: it gets no new calls.' },
   drainedSince: { ...timeOrNull, description: 'Null too where the store is unreachable.' },
-  drainedBy: { ...textOrNull, description: 'Who has drained it, as the log of changes has them; null too where the store is unreachable.' },
+  drainedBy: {
+    oneOf: [authorSchema, { type: 'null' }],
+    description: 'Who has drained it, as the log of changes has them; null too where the store is unreachable.',
+  },
   unusableSince: { ...timeOrNull, description: 'Null for a node that is usable, and where it is not known.' },
   because: { ...textOrNull, description: 'Why it is not usable.' },
   reasons: {
@@ -229,14 +233,7 @@ export const nodeOperations = [
         !force && found.partner !== true && othersInUse(network, input, drained).length === 0
       const before = await readDrained(store)
       if (!before.has(nodeId({ network: networkName, upstream })) && isLast(before)) throw lastNode(input)
-      if (
-        await drainNode(store, {
-          network: networkName,
-          upstream,
-          since: clock.now(),
-          by: `${accounts.author.name} (${accounts.author.kind})`,
-        })
-      ) {
+      if (await drainNode(store, { network: networkName, upstream, since: clock.now(), by: accounts.author })) {
         // Another operator may just have drained the other one.
         if (isLast(await readDrained(store))) {
           await undrainNode(store, { network: networkName, upstream })
@@ -291,15 +288,6 @@ const errorTable = (networks: NodesJson['networks']) => {
   return rows.length === 0 ? [] : ['', { columns: ['NETWORK', 'NODE', 'FAILED WITH', 'FAILURES', 'LAST', 'METHOD', 'REQUEST ID'], rows }]
 }
 
-/** As on the page of operators. */
-const conditionWords: Readonly<Record<NodeCondition, string>> = {
-  drained: 'drained',
-  notUsable: 'not usable',
-  reduced: 'fewer calls',
-  usable: 'usable',
-  unknown: 'unknown',
-}
-
 const toCells = (network: string, each: NodeJson): readonly string[] => {
   const { name, condition, because, reasons } = each
   const shownReasons = reasons.filter(({ reason }) => reason !== 'drained')
@@ -311,7 +299,7 @@ const toCells = (network: string, each: NodeJson): readonly string[] => {
   return [
     network,
     name,
-    conditionWords[condition],
+    nodeConditionWords[condition],
     since,
     ...[each.head, each.lagBlocks, each.inFlight].map(value => String(value ?? '-')),
     why.join('; '),

@@ -1,3 +1,4 @@
+import type { ChangeAuthor } from '../../services/accounts/change-history.ts'
 import { texts } from './texts.ts'
 
 // Numbers are those of Intl.NumberFormat('en'), whose first use takes a browser 15 ms of CPU: an eighth of what the first page takes.
@@ -59,6 +60,9 @@ export const formatHoursAgo = (iso: string | null, now: number): string => {
   if (hours < 48) return `${hours} h ${texts.ago}`
   return `${Math.floor(hours / 24)} ${texts.days} ${texts.ago}`
 }
+
+/** `Alice (person)`. */
+export const formatAuthor = ({ kind, name }: ChangeAuthor): string => `${name} (${kind})`
 
 /** `14:05 UTC`. */
 export const formatHour = (iso: string): string => `${iso.slice(11, 16)} UTC`

@@ -1,3 +1,5 @@
+import { networkStateWords } from '../state-words.ts'
+
 /** The texts of the dashboard, and those that both pages have. Another language is another object of this type. */
 export const texts = {
   chartNow: 'now',
@@ -391,7 +393,7 @@ export const texts = {
     replaceKey: 'Replace API_KEY with your key.',
     withYourKey: 'The URLs contain the key that you just created.',
     search: 'Find a network',
-    states: { ok: 'healthy', degraded: 'fewer nodes', stalled: 'no new blocks', down: 'unavailable', unknown: 'idle' },
+    states: networkStateWords,
     allOk: 'All networks answer.',
     noneKnown: 'No known problems.',
     idle: 'Not checked lately, because nobody calls them:',

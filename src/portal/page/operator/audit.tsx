@@ -4,7 +4,7 @@ import { Field, Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Pager, Table } from '../components/table.tsx'
-import { formatSeconds } from '../format.ts'
+import { formatAuthor, formatSeconds } from '../format.ts'
 import { get, useRequest } from '../request.ts'
 import { changeQuery, pagerOffset, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -115,7 +115,7 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
     rows={changes}
     columns={[
       { title: `${text.time} (UTC)`, isTime: true, cell: change => formatSeconds(change.time) },
-      { title: text.author, cell: ({ by }) => <div class="breakable">{`${by.name} (${by.kind})`}</div> },
+      { title: text.author, cell: ({ by }) => <div class="breakable">{formatAuthor(by)}</div> },
       { title: text.action, cell: change => <code>{change.action}</code> },
       { title: text.account, cell: ({ account }) => (account === undefined ? '–' : <AccountLink {...account} />) },
       { title: text.target, cell: change => <Target change={change} /> },

@@ -3,7 +3,7 @@ import { useContext } from 'preact/hooks'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import { now } from '../clock.ts'
 import type { Tone } from '../components/badge.tsx'
-import { formatAge, formatMoment } from '../format.ts'
+import { formatAge, formatAuthor, formatMoment } from '../format.ts'
 import type { Loaded } from '../request.ts'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -68,7 +68,7 @@ export const NodeTimes = ({
     ...(since === null
       ? []
       : [`${text.for} ${formatAge(now.value - Date.parse(since))} (${text.since} ${formatMoment(since, now.value)})`]),
-    ...(drainedBy === null ? [] : [`${text.by} ${drainedBy}`]),
+    ...(drainedBy === null ? [] : [`${text.by} ${formatAuthor(drainedBy)}`]),
     ...(condition === 'notUsable' && lastHead !== null ? [`${text.lastAnswer} ${formatMoment(lastHead.checkedAt, now.value)}`] : []),
   ]
   return parts.length === 0 ? null : <p class="help">{parts.join('; ')}</p>

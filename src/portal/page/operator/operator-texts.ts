@@ -1,3 +1,5 @@
+import { nodeConditionWords } from '../../state-words.ts'
+
 /** The texts that only the operator's page has. */
 export const operatorTexts = {
   owner: 'operator',
@@ -217,7 +219,7 @@ export const operatorTexts = {
     upstream: 'Node',
     partner: 'partner',
     state: 'State',
-    conditions: { usable: 'usable', notUsable: 'not usable', reduced: 'fewer calls', drained: 'drained', unknown: 'unknown' },
+    conditions: nodeConditionWords,
     for: 'for',
     since: 'since',
     by: 'by',
