@@ -40,7 +40,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   '.png': 'image/png',
 }
 
-interface PageOptions {
+export interface PageOptions {
   readonly page: PageName
   isPagePath(path: string): boolean
   /** Paths below /api/v1 that the HTML file asks for, for who has the cookie of a session. */

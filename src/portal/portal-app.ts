@@ -1,18 +1,15 @@
 import Router from '@koa/router'
-import Koa from 'koa'
+import type Koa from 'koa'
 import type { RouterContext } from '@koa/router'
 import { bearerTokenOf } from '../server/bearer-token.ts'
 import { createClientAddressReader } from '../server/client-address.ts'
 import type { ReadClientAddress } from '../server/client-address.ts'
-import { respondWithEventStream } from '../server/event-stream.ts'
-import { parseJsonBody } from '../server/request-body.ts'
 import { networkOf } from '../util/address-set.ts'
 import { findTokenOwner } from './access-tokens.ts'
-import { ApiError, respondWithErrors } from './api-errors.ts'
+import { ApiError } from './api-errors.ts'
 import { AccountStreams } from './account-events.ts'
-import { compressJson } from './compression.ts'
 import { firstRequestsOfDeveloper } from './first-requests.ts'
-import { servePage } from './page-files.ts'
+import { createPageApp } from './page-app.ts'
 import { findPerson } from './people.ts'
 import type { Role } from '../services/accounts/account-fields.ts'
 import type { Person } from './people.ts'
@@ -33,18 +30,8 @@ import { sessionRoutes } from './routes/session.ts'
 import { sessionListRoutes } from './routes/sessions.ts'
 import { tokenRoutes } from './routes/tokens.ts'
 import { usageRoutes } from './routes/usage.ts'
-import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
-import {
-  hasEnded,
-  isHttps,
-  sessionCookieName,
-  sessionIdOf,
-  sessionMiddleware,
-  sessionOf,
-  signIn,
-  signInSecretOf,
-  signOut,
-} from './sessions.ts'
+import { requireHost } from './security.ts'
+import { hasEnded, isHttps, sessionIdOf, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
 import { readSigningKey } from './signing-key.ts'
 
 // What else is loaded with the first request.
@@ -76,36 +63,24 @@ interface PortalHostOptions {
 
 /** The dashboard: a page, and the API that it uses. */
 export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies }: PortalHostOptions): Koa => {
-  const { store, clock, url, networks, portalSecret, brand } = services
-  const app = new Koa()
-  // Koa itself would write errors to stderr, in plain text.
-  app.on('error', (error: Error) => services.log.info({ err: error }, 'dashboard request aborted by the client'))
-  app.use(respondWithErrors(services.log))
-  app.use(securityHeaders(networks.flatMap(({ http, ws }) => [http, ws])))
-  app.use(requireHost(url, listenHost))
-  app.use(
-    servePage({
-      ...{ page: 'developer', brand, sessionCookie: sessionCookieName(portalCookieName, isHttps(url)) },
+  const { store, clock, log, url, networks, portalSecret, brand } = services
+  return createPageApp({
+    log,
+    connectSources: networks.flatMap(({ http, ws }) => [http, ws]),
+    first: requireHost(url, listenHost),
+    page: {
+      ...{ page: 'developer', brand },
       isPagePath: path => !path.startsWith('/api/'),
       firstRequests: ({ path }) => firstRequestsOfDeveloper(path),
-    }),
-  )
-  app.use(identifyCaller(createClientAddressReader(trustedProxies)))
-  app.use(refuseCrossSite)
-  app.use(respondWithEventStream)
-  app.use(compressJson)
-  app.use(
-    sessionMiddleware(app, {
+    },
+    session: {
       ...{ store, clock, cookieName: portalCookieName, sameSite: 'lax', secure: isHttps(url) },
       readSigningKey: async () => (await readSigningKey(store, portalSecret, 'session-cookies')).reveal(),
-    }),
-  )
-  app.use(parseJsonBody())
-  app.use(apiRouter(services).routes())
-  app.use(() => {
-    throw new ApiError(404, 'not-found', 'the API has no such path; /api/v1/openapi.json lists its paths')
+    },
+    beforeApi: identifyCaller(createClientAddressReader(trustedProxies)),
+    api: apiRouter(services),
+    unknownPath: 'the API has no such path; /api/v1/openapi.json lists its paths',
   })
-  return app
 }
 
 const identifyCaller =

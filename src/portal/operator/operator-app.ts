@@ -1,22 +1,19 @@
 import Router from '@koa/router'
 import type { RouterContext } from '@koa/router'
-import Koa from 'koa'
+import type Koa from 'koa'
 import type { StoreAddress } from '../../config/types.ts'
 import type { ServeRequest } from '../../server/admin.ts'
 import type { AdminToken } from '../../server/admin-token.ts'
-import { closeOnUnreadBody, parseJsonBody } from '../../server/request-body.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
 import type { Store } from '../../store/store.ts'
-import { ApiError, notFound, respondWithErrors } from '../api-errors.ts'
+import { notFound } from '../api-errors.ts'
 import { openMailer } from '../mailer.ts'
-import { compressJson } from '../compression.ts'
 import { firstRequestsOfOperator } from '../first-requests.ts'
-import { servePage } from '../page-files.ts'
+import { createPageApp } from '../page-app.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
 import { readRequest, routerPath } from '../route.ts'
-import { refuseCrossSite, securityHeaders } from '../security.ts'
-import { isHttps, sessionCookieName, sessionMiddleware } from '../sessions.ts'
+import { isHttps } from '../sessions.ts'
 import type { SessionOptions } from '../sessions.ts'
 import { operations } from '../operations/index.ts'
 import { configurationRoutes } from './configuration-routes.ts'
@@ -77,41 +74,22 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
       ...{ store: await openStore(), queries: queryProcess.queries, startQueries: queryProcess.start },
     }
   }
-  const app = new Koa()
-  // Koa itself would write errors to stderr, in plain text.
-  app.on('error', (error: Error) => log.info({ err: error }, 'admin request aborted by the client'))
-  app.use(respondWithErrors(log))
-  app.use(closeOnUnreadBody)
-  app.use(securityHeaders([]))
-  app.use(openAtPage)
-  const secure = isTls || isHttps(url)
-  app.use(
-    servePage({
-      ...{ page: 'operator', sessionCookie: sessionCookieName(operatorCookieName, secure) },
+  const app = createPageApp({
+    ...{ log, connectSources: [], first: openAtPage },
+    page: {
+      page: 'operator',
       isPagePath: path => path === pagePath || path.startsWith(`${pagePath}/`),
       firstRequests: ({ path, query }) => firstRequestsOfOperator(path, query['range']),
-    }),
-  )
-  app.use(refuseCrossSite)
-  app.use(compressJson)
-  app.use(
-    sessionMiddleware(app, {
-      ...{
-        store: createOutageSessions(lazyRecordStore(openStore), clock),
-        clock,
-        cookieName: operatorCookieName,
-        sameSite: 'strict',
-        secure,
-      },
+    },
+    session: {
+      ...{ store: createOutageSessions(lazyRecordStore(openStore), clock), clock, cookieName: operatorCookieName },
+      ...{ sameSite: 'strict', secure: isTls || isHttps(url) },
       // Another token ends all sessions, on every gateway.
       readSigningKey: () => token.deriveKey('session-cookies'),
-    }),
-  )
-  app.use(parseJsonBody())
-  app.use(operatorLogin(token, { clock, log }))
-  app.use(apiRouter(token, options, openServices).routes() as unknown as Koa.Middleware) // its context is Koa's, with the members of the router
-  app.use(() => {
-    throw new ApiError(404, 'not-found', 'there is no such path')
+    },
+    beforeApi: operatorLogin(token, { clock, log }),
+    api: apiRouter(token, options, openServices),
+    unknownPath: 'there is no such path',
   })
   return { serve: app.callback(), close: queryProcess.close }
 }
