@@ -20,7 +20,7 @@ import type { UsageWebhookOptions } from './usage-webhook.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
 /** What the portal makes itself. */
-type OwnServices = 'brand' | 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc' | 'alerts' | 'portalSecret'
+type OwnServices = 'brand' | 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc' | 'portalSecret'
 
 export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly address: Address
@@ -40,7 +40,6 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly brand?: BrandOptions
   /** Signs cookies and webhooks; without it, keys in the store do. */
   readonly secret?: Secret
-  readonly webhooks?: { readonly allow: readonly string[] }
   /** Gets the usage of each day that is over. */
   readonly usageWebhook?: Pick<UsageWebhookOptions, 'url'>
   readonly usageRetentionMs: number
@@ -88,7 +87,7 @@ export const openPortal = async ({
       const { queries, start: startQueries } = await openQueries()
       const url = browserUrl(listenerUrl)
       const made = {
-        ...{ brand, url, limits, queries, startQueries, sendMail, alerts, portalSecret },
+        ...{ brand, url, limits, queries, startQueries, sendMail, portalSecret },
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, options),
       }
       // Streams that were opened before a reload have the plans of after it.

@@ -6,7 +6,6 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { RequestLogConfig } from '../services/request-log.ts'
 import type { Store, AccountRow } from '../store/store.ts'
-import type { Alerts } from './alerts/alert-rounds.ts'
 import { ApiError } from './api-errors.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { Brand } from './brand.ts'
@@ -74,7 +73,8 @@ export interface PortalServices {
   readonly signUp?: SignUpOptions
   /** Where people sign in; undefined where they use links alone. */
   readonly oidc: OidcProvider | undefined
-  readonly alerts: { whenOpen(): Promise<Pick<Alerts, 'post'>> }
+  /** Private addresses and subnets that webhooks may have. */
+  readonly webhooks?: { readonly allow: readonly string[] }
   /** Of the gateway. */
   readonly requestLog: RequestLogConfig
   /** Signs webhooks, where the configuration has it. */

@@ -57,7 +57,7 @@ t.test('alerts are shown, set and tried, by the rules of the API', async t => {
   await json(accountsCommand, 'add', 'alice', '--plan', 'core')
   t.match(await json(alertsCommand, 'show', 'alice'), { webhook: null, email: false, daily: [75, 85, 100], deliveries: [] })
   t.match(await json(alertsCommand, 'set', 'alice', '--daily', '90,50,90', '--monthly', 'none'), { daily: [50, 90], monthly: [] })
-  t.match(await run(alertsCommand, 'test', 'alice'), { code: 1, err: [/account "alice" has no webhook/] })
+  t.match(await run(alertsCommand, 'test', 'alice'), { code: 1, err: [/the account has no webhook/] })
   const rates = ['--error-rate', '5', '--latency', 'none', '--window', '30', '--min-calls', '200']
   t.match(await json(alertsCommand, 'set', 'alice', ...rates), { errorRate: 5, latency: 0, window: 30, minCalls: 200 })
   const { code, out } = await run(alertsCommand, 'set', 'alice', '--webhook', url)

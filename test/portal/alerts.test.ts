@@ -10,7 +10,7 @@ import type { AlertOptions } from '../../src/portal/alerts/alert-rounds.ts'
 import { defaultRateRule, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { listDeliveries } from '../../src/portal/alerts/delivery-records.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
-import { newTestMessage } from '../../src/portal/alerts/webhook-message.ts'
+import { testWebhook } from '../../src/portal/alerts/webhook-message.ts'
 import { createHostResolver, resolveHost, webhookAddressRule } from '../../src/portal/alerts/webhook-addresses.ts'
 import type { ResolveHost } from '../../src/portal/alerts/webhook-addresses.ts'
 import { postWebhook } from '../../src/portal/alerts/webhook-request.ts'
@@ -379,10 +379,9 @@ t.test('a webhook of the format `slack` gets a text, in which no account name is
   })
   t.match(receiver.received[0]?.headers['webhook-signature'], /^v1,/, 'it is signed all the same')
   const account = { id: 'acc_1', name: 'a<!channel>&b' }
-  t.equal(
-    newTestMessage(scenario, account, { format: 'slack' }).body,
-    '{"text":"Tollgate: this is a test message for the account a&lt;!channel&gt;&amp;b."}',
-  )
+  const sender = { ...scenario.services, clock: systemClock, version: '1.2.3', brand: undefined, allowedSubnets: ['127.0.0.1'] }
+  t.match(await testWebhook(sender, account), { isDelivered: true })
+  t.equal(receiver.received[1]?.body, '{"text":"Tollgate: this is a test message for the account a&lt;!channel&gt;&amp;b."}')
   t.match((await alertsJson(scenario.services.store, 'acc_1')).webhook, { url: receiver.url, format: 'slack' })
 })
 

@@ -161,9 +161,6 @@ const newDelivery = (account: string, receiver: Receiver, { content, endsAt }: A
   return { id, account, ...receiver, message, state: 'pending', attempts: 0, lastStatus: undefined, ...times }
 }
 
-/** Tells accounts which share of their credits is used, and when their calls fail or are slow. */
-export interface Alerts extends BackgroundTask, Pick<Deliverer, 'post'> {}
-
 /**
  * Rounds take a tenth of one CPU at most, unless one takes longer than 7 s. With 10,000 accounts on LMDB a round takes 0.3 s of CPU. The
  * first one adds up and stores the days of the month for each account, which takes 1.1 s for 1,000 accounts.
@@ -171,7 +168,7 @@ export interface Alerts extends BackgroundTask, Pick<Deliverer, 'post'> {}
 const restFactor = 9
 const maxRestMs = 60_000
 
-export const startAlerts = (options: AlertOptions): Alerts => {
+export const startAlerts = (options: AlertOptions): BackgroundTask => {
   const { clock, log } = options
   const alertRounds = new AlertRounds(options)
   const rounds = startRounds({
@@ -181,7 +178,6 @@ export const startAlerts = (options: AlertOptions): Alerts => {
     reportFailure: error => log.warn({ event: 'alerts-unchecked', err: error }, 'alerts could not be checked; they are tried again'),
   })
   return {
-    post: (...message) => alertRounds.deliverer.post(...message),
     async stop() {
       await Promise.all([alertRounds.stop(), rounds.stop()])
     },

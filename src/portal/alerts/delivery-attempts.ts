@@ -8,13 +8,13 @@ import type { Brand } from '../brand.ts'
 import type { Mail, SendMail } from '../mailer.ts'
 import { findPerson } from '../people.ts'
 import { tryLock } from '../concurrent-changes.ts'
-import type { AlertSettings, Webhook } from './alert-settings.ts'
+import type { AlertSettings } from './alert-settings.ts'
 import { deliveryChannels, deliveryLockTtlMs, deliveryRetryDelays, findDelivery, messageId, replaceDelivery } from './delivery-records.ts'
 import type { Delivery, DeliveryChannel } from './delivery-records.ts'
 import { describeAlert, formatMessage, summarizeAlert } from './message-format.ts'
 import { webhookAddressRule } from './webhook-addresses.ts'
 import { sendWebhookMessage } from './webhook-message.ts'
-import type { WebhookMessage, WebhookSender } from './webhook-message.ts'
+import type { WebhookSender } from './webhook-message.ts'
 import type { DeliveryOutcome } from './webhook-request.ts'
 
 export interface DelivererOptions extends WebhookSender {
@@ -71,15 +71,11 @@ export class Deliverer {
     await release()
   }
 
-  /** Sends a message to a webhook now, once. */
-  post(account: string, webhook: Webhook, message: WebhookMessage): Promise<DeliveryOutcome> {
-    return sendWebhookMessage(this.#options, { account, webhook, isAllowed: this.#isAllowed }, message, this.#stopping.signal)
-  }
-
   #send(delivery: Delivery, { account, webhook }: AlertSettings): Promise<DeliveryOutcome> {
     if (delivery.channel === 'email') return this.#mail(delivery)
     if (webhook === undefined) return Promise.resolve({ isDelivered: false, status: 'the account has no webhook any more' })
-    return this.post(account, webhook, { id: messageId(delivery), body: formatMessage(webhook, delivery.message, this.#options.brand) })
+    const message = { id: messageId(delivery), body: formatMessage(webhook, delivery.message, this.#options.brand) }
+    return sendWebhookMessage(this.#options, { account, webhook, isAllowed: this.#isAllowed }, message, this.#stopping.signal)
   }
 
   async #mail(delivery: Delivery): Promise<DeliveryOutcome> {

@@ -3,12 +3,14 @@ import type { Clock } from '../../services/clock.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { isoTime } from '../../util/dates.ts'
+import { ApiError } from '../api-errors.ts'
 import type { BrandOptions } from '../brand.ts'
 import { randomId } from '../random-tokens.ts'
 import { readSigningKey } from '../signing-key.ts'
+import { readAlertSettings } from './alert-settings.ts'
 import type { Webhook } from './alert-settings.ts'
 import { formatMessage } from './message-format.ts'
-import { resolveHost } from './webhook-addresses.ts'
+import { resolveHost, webhookAddressRule } from './webhook-addresses.ts'
 import type { ResolveHost } from './webhook-addresses.ts'
 import { postWebhook } from './webhook-request.ts'
 import type { DeliveryOutcome, WebhookClientOptions } from './webhook-request.ts'
@@ -68,12 +70,23 @@ export const sendWebhookMessage = async (
   return postSigned({ clock, version, isAllowed, resolve }, { url: webhook.url, key, message, signal })
 }
 
-/** A message of the type `test`. */
-export const newTestMessage = (
-  { clock, brand }: { readonly clock: Clock; readonly brand?: Pick<BrandOptions, 'name'> | undefined },
+interface WebhookTester extends WebhookSender {
+  readonly brand: Pick<BrandOptions, 'name'> | undefined
+  /** Private addresses that webhooks may have. */
+  readonly allowedSubnets: readonly string[]
+}
+
+/** Sends a message of the type `test` to the webhook of an account. `onFound` is called before, and may throw. Rejects with ApiError without a webhook. */
+export const testWebhook = async (
+  sender: WebhookTester,
   { id, name }: Pick<AccountRow, 'id' | 'name'>,
-  webhook: Pick<Webhook, 'format'>,
-): WebhookMessage => ({
-  id: randomId('msg_'),
-  body: formatMessage(webhook, { type: 'test', timestamp: isoTime(clock.now()), data: { account: { id, name } } }, brand),
-})
+  onFound = (): void => undefined,
+): Promise<DeliveryOutcome> => {
+  const { store, clock, brand, allowedSubnets } = sender
+  const { webhook } = await readAlertSettings(store, id)
+  if (webhook === undefined) throw new ApiError(409, 'no-webhook', 'the account has no webhook: set one first')
+  onFound()
+  const body = formatMessage(webhook, { type: 'test', timestamp: isoTime(clock.now()), data: { account: { id, name } } }, brand)
+  const target = { account: id, webhook, isAllowed: webhookAddressRule(allowedSubnets) }
+  return sendWebhookMessage(sender, target, { id: randomId('msg_'), body }, new AbortController().signal)
+}

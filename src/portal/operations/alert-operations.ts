@@ -1,4 +1,3 @@
-import { readAlertSettings } from '../alerts/alert-settings.ts'
 import {
   alertProperties,
   alertsJson,
@@ -10,9 +9,8 @@ import {
   webhookTestSchema,
 } from '../alerts/manage-alerts.ts'
 import type { AlertsJson } from '../alerts/manage-alerts.ts'
-import { webhookAddressRule } from '../alerts/webhook-addresses.ts'
-import { newTestMessage, sendWebhookMessage } from '../alerts/webhook-message.ts'
-import { ApiError, invalidField } from '../api-errors.ts'
+import { testWebhook } from '../alerts/webhook-message.ts'
+import { invalidField } from '../api-errors.ts'
 import { flag, object, schemaRef, textOrNull } from '../openapi.ts'
 import { accountId, findAccount, onlyId } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
@@ -119,17 +117,8 @@ export const alertOperations = [
     input: onlyId,
     output: schemaRef('WebhookTest'),
     async run(input, services) {
-      const { store, config, version, clock } = services
-      const { secret: portalSecret, webhooks } = config.portal
-      const account = await findAccount(services, input.id)
-      const { webhook } = await readAlertSettings(store, account.id)
-      if (webhook === undefined) throw new ApiError(409, 'no-webhook', `account "${account.name}" has no webhook: set one first`)
-      return sendWebhookMessage(
-        { store, portalSecret, version, clock },
-        { account: account.id, webhook, isAllowed: webhookAddressRule(webhooks.allow) },
-        newTestMessage({ clock, brand: config.portal.brand }, account, webhook),
-        new AbortController().signal,
-      )
+      const { secret: portalSecret, webhooks, brand } = services.config.portal
+      return testWebhook({ ...services, portalSecret, brand, allowedSubnets: webhooks.allow }, await findAccount(services, input.id))
     },
     command: {
       positionals: { id: 'NAME' },

@@ -4,7 +4,7 @@ import { deliveryChannels } from '../alerts/delivery-records.ts'
 import { alertProperties, alertsJson, changeAlerts, checkWebhookUrl, maxWebhookUrlChars, webhookFormat } from '../alerts/manage-alerts.ts'
 import type { AlertChange } from '../alerts/manage-alerts.ts'
 import { describeTest } from '../alerts/message-format.ts'
-import { newTestMessage } from '../alerts/webhook-message.ts'
+import { testWebhook } from '../alerts/webhook-message.ts'
 import type { DeliveryOutcome } from '../alerts/webhook-request.ts'
 import { ApiError } from '../api-errors.ts'
 import { schemaRef } from '../openapi.ts'
@@ -19,13 +19,10 @@ const alertsSchema = schemaRef('Alerts')
 const changeOwnAlerts = (services: PortalServices, person: Person, change: AlertChange) =>
   changeAlerts({ ...services, accounts: accountsAs(services, person), canMail: services.sendMail !== undefined }, person.account, change)
 
-const testWebhook = async (services: PortalServices, account: string): Promise<DeliveryOutcome> => {
-  const { store, limits, alerts, clock, brand } = services
-  const { webhook } = await readAlertSettings(store, account)
-  if (webhook === undefined) throw new ApiError(409, 'no-webhook', 'the account has no webhook: set one first')
-  limits.webhookTests.attempt(account)
-  const message = newTestMessage({ clock, brand }, await accountOf(services, account), webhook)
-  return (await alerts.whenOpen()).post(account, webhook, message)
+const testOwnWebhook = async (services: PortalServices, account: string): Promise<DeliveryOutcome> => {
+  const { brand, webhooks, limits } = services
+  const sender = { ...services, brand, allowedSubnets: webhooks?.allow ?? [] }
+  return testWebhook(sender, await accountOf(services, account), () => limits.webhookTests.attempt(account))
 }
 
 /** To all who would get an alert now. */
@@ -113,6 +110,6 @@ export const alertRoutes = [
     },
     response: schemaRef('WebhookTest'),
     handle: ({ person: { account }, query }, services) =>
-      query.channel === 'email' ? testMail(services, account) : testWebhook(services, account),
+      query.channel === 'email' ? testMail(services, account) : testOwnWebhook(services, account),
   }),
 ]
