@@ -588,6 +588,16 @@ t.test('portal', async t => {
     }
   })
 
+  t.test('the body of a request that is refused before is not read: the connection closes', async t => {
+    const request = http.request(`${portalUrl}/api/v1/keys`, {
+      ...{ method: 'POST', headers: { origin: 'https://evil.example', 'content-length': 1_000_000 }, agent: false },
+    })
+    request.on('error', () => undefined).flushHeaders()
+    const [refused] = (await once(request, 'response')) as [http.IncomingMessage]
+    t.match([refused.statusCode, refused.headers.connection], [403, 'close'])
+    refused.destroy()
+  })
+
   t.test('requests from pages of other sites change nothing', async t => {
     const before = (await alice.get('/keys')).json.length
     for (const headers of [
