@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Clock } from '../services/clock.ts'
 import type { RecordKind, RecordStore, StoredRecord } from '../store/record-store.ts'
 import type { Json } from '../util/json.ts'
 import { randomId } from './random-tokens.ts'
+import type { RecordServices } from './record-services.ts'
 
 /** Of a gateway that dies while it holds the lock. */
 const actionTtlMs = 10_000
@@ -12,16 +12,15 @@ const retryMs = 5
 /** Clocks of gateways may differ by this much. A lock that ends later than that was taken before the clock went back. */
 const maxClockSkewMs = 60_000
 
-interface LockServices {
-  readonly store: RecordStore
-  readonly clock: Clock
-}
-
 /**
  * Takes the lock of this name, of which the store has one for all gateways. Returns what releases it; undefined while another holds it. After
  * `ttlMs`, which is the same for each lock of the name, another may take it.
  */
-export const tryLock = async ({ store, clock }: LockServices, name: string, ttlMs: number): Promise<(() => Promise<void>) | undefined> => {
+export const tryLock = async (
+  { store, clock }: RecordServices,
+  name: string,
+  ttlMs: number,
+): Promise<(() => Promise<void>) | undefined> => {
   const holder = randomId()
   const lock: StoredRecord = { id: name, account: '', value: holder, expires: clock.now() + ttlMs }
   if (!(await store.addRecord('lock', lock))) {
@@ -43,7 +42,7 @@ export const tryLock = async ({ store, clock }: LockServices, name: string, ttlM
  * Runs actions of one name one after the other, on several gateways too: what an action reads before it writes is as the action before has
  * left it.
  */
-export const oneAtATime = async <T>(services: LockServices, name: string, action: () => Promise<T>): Promise<T> => {
+export const oneAtATime = async <T>(services: RecordServices, name: string, action: () => Promise<T>): Promise<T> => {
   let release = await tryLock(services, name, actionTtlMs)
   while (release === undefined) {
     // A timer of the clock would not keep a command alive.

@@ -5,8 +5,6 @@ import { prepareDeletion } from '../services/accounts/account-deletion.ts'
 import { accountName } from '../services/accounts/account-fields.ts'
 import type { Role } from '../services/accounts/account-fields.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
-import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
-import type { Clock } from '../services/clock.ts'
 import { StoreError, applyChange } from '../store/store.ts'
 import type { AccountChange, AccountRow, Declaration, Store } from '../store/store.ts'
 import type { MaybePromise } from '../util/async.ts'
@@ -15,11 +13,10 @@ import { ApiError } from './api-errors.ts'
 import { findPersonByEmail, listPeople } from './people.ts'
 import type { Person, PersonWithoutEmail } from './people.ts'
 import { addToAccount, giveEmail, giveRole, removeFromAccount, requireOtherOwner } from './person-changes.ts'
+import type { ChangeServices } from './record-services.ts'
 
-interface DeclarationServices {
+interface DeclarationServices extends ChangeServices {
   readonly store: Store
-  readonly accounts: RecordedAccounts
-  readonly clock: Clock
 }
 
 export interface DeclarationRequest {

@@ -9,6 +9,7 @@ import { ApiError, notFound } from './api-errors.ts'
 import { addNewPerson, authorOf, findPersonByEmail, removePerson, setEmail } from './people.ts'
 import type { Person } from './people.ts'
 import { hashToken, randomId } from './random-tokens.ts'
+import type { RecordServices } from './record-services.ts'
 
 /**
  * An owner asks whoever has an e-mail address to join the account. It reserves nothing and says nothing of the address: until its holder
@@ -82,9 +83,8 @@ export const removeInvitation = async (store: RecordStore, { id }: Invitation): 
   return removed !== undefined
 }
 
-interface AcceptanceServices {
+interface AcceptanceServices extends RecordServices {
   readonly store: RecordedStore
-  readonly clock: Clock
 }
 
 /** Whoever has shown that the address is theirs joins the account. Rejects with ApiError, also while somebody signs in with the address. */

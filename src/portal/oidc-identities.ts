@@ -1,4 +1,3 @@
-import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
@@ -8,18 +7,14 @@ import type { ProvenAddress } from './one-time-links.ts'
 import { findPerson, findPersonByEmail, verifyEmail } from './people.ts'
 import type { LinkedIdentity, Person } from './people.ts'
 import { hashToken } from './random-tokens.ts'
-
-interface IdentityServices {
-  readonly store: RecordStore
-  readonly clock: Clock
-}
+import type { RecordServices } from './record-services.ts'
 
 /**
  * The person of an identity, or the verified e-mail address that no person has. At the first sign-in the address finds them; from then on
  * issuer and subject do, and no other identity signs in as this person. Rejects with ApiError.
  */
 export const personOfIdentity = async (
-  { store, clock }: IdentityServices,
+  { store, clock }: RecordServices,
   { name }: Pick<OidcProvider, 'name'>,
   { issuer, subject, email }: OidcIdentity,
 ): Promise<Person | ProvenAddress> => {

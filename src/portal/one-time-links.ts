@@ -1,5 +1,4 @@
 import { Secret } from '../plugin/secret.ts'
-import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { hourMs, isoDate } from '../util/dates.ts'
@@ -11,6 +10,7 @@ import type { Invitation } from './invitations.ts'
 import { findPerson, setEmail, verifyEmail } from './people.ts'
 import type { LinkedIdentity, Person } from './people.ts'
 import { generateToken, hashToken } from './random-tokens.ts'
+import type { ChangeServices, RecordServices } from './record-services.ts'
 
 // Links with a token that is used up by opening them: to sign in, to answer an invitation or sign up, and to confirm an e-mail address.
 
@@ -86,15 +86,8 @@ const toProvenAddress = (record: StoredRecord | undefined): ProvenAddress | unde
 /** The URL of a sign-in link. The token is a fragment, which browsers do not send: it appears in no access log. */
 export const signInUrl = (portalUrl: string, token: Secret): string => `${portalUrl.replace(/\/$/, '')}/sign-in#${token.reveal()}`
 
-/** What makes a link: a command, or the admin listener. */
-interface LinkServices {
-  readonly store: RecordStore
-  readonly accounts: RecordedAccounts
-  readonly clock: Clock
-}
-
 /** The URL of a new sign-in link, which is in the log of changes. */
-export const createSignInLink = async ({ store, accounts, clock }: LinkServices, portalUrl: string, person: Person): Promise<string> => {
+export const createSignInLink = async ({ store, accounts, clock }: ChangeServices, portalUrl: string, person: Person): Promise<string> => {
   const token = await createSignInToken(store, clock, person)
   await accounts.recordOf(person.account, { action: 'link-created', target: person.id, after: { name: person.name, role: person.role } })
   return signInUrl(portalUrl, token)
@@ -103,9 +96,7 @@ export const createSignInLink = async ({ store, accounts, clock }: LinkServices,
 /** How long the link of a confirmation may be used. */
 const confirmationTtlMs = 24 * hourMs
 
-interface MailServices {
-  readonly store: RecordStore
-  readonly clock: Clock
+interface MailServices extends RecordServices {
   /** The URL of the portal. */
   readonly url: string
   /** Undefined without a mail server. */

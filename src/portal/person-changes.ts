@@ -1,21 +1,13 @@
 import type { Role } from '../services/accounts/account-fields.ts'
-import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
-import type { Clock } from '../services/clock.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { ApiError, notFound } from './api-errors.ts'
 import { oneAtATime } from './concurrent-changes.ts'
 import { addNewPerson, changeRole, isLastOwner, peopleLock, removePerson, renamePerson, setEmail, setNewEmail } from './people.ts'
 import type { Person, PersonWithoutEmail } from './people.ts'
 import { signOutEverywhere } from './sessions.ts'
+import type { ChangeServices } from './record-services.ts'
 
 // What owners, operators and people themselves change of a person, each change in the log of changes.
-
-interface PersonServices {
-  readonly store: RecordStore
-  /** In the name of who changes something. */
-  readonly accounts: RecordedAccounts
-  readonly clock: Clock
-}
 
 export const nameTaken = (name: string): ApiError => new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
 
@@ -25,7 +17,7 @@ type PeopleCheck = () => Promise<void>
 const noCheck: PeopleCheck = () => Promise.resolve()
 
 /** Rejects with ApiError where the account has a person of this name, and where `check` does. */
-export const addToAccount = async (services: PersonServices, person: PersonWithoutEmail, check = noCheck): Promise<Person> => {
+export const addToAccount = async (services: ChangeServices, person: PersonWithoutEmail, check = noCheck): Promise<Person> => {
   const { store, accounts, clock } = services
   const { account, name, role } = person
   const added = await oneAtATime(services, peopleLock(account), async () => {
@@ -38,7 +30,7 @@ export const addToAccount = async (services: PersonServices, person: PersonWitho
 }
 
 /** Rejects with ApiError for the last owner, and where `check` does. */
-export const giveRole = async (services: PersonServices, person: Person, role: Role, check = noCheck): Promise<void> => {
+export const giveRole = async (services: ChangeServices, person: Person, role: Role, check = noCheck): Promise<void> => {
   const { store, accounts } = services
   const { id: target, account } = person
   if (role === person.role) return
@@ -57,7 +49,7 @@ export const requireOtherOwner = async (store: RecordStore, person: Person, fiel
 }
 
 /** Rejects with ApiError. */
-export const rename = async ({ store, accounts, clock }: PersonServices, person: Person, name: string): Promise<void> => {
+export const rename = async ({ store, accounts, clock }: ChangeServices, person: Person, name: string): Promise<void> => {
   const { id: target, account } = person
   if (name === person.name) return
   if (!(await renamePerson(store, clock, person, name))) throw nameTaken(name)
@@ -66,7 +58,7 @@ export const rename = async ({ store, accounts, clock }: PersonServices, person:
 
 /** Binds the address at once, as operators may: false where somebody else has it. In lower case. */
 export const giveEmail = async (
-  { store, accounts }: Pick<PersonServices, 'store' | 'accounts'>,
+  { store, accounts }: Pick<ChangeServices, 'store' | 'accounts'>,
   person: Person,
   email: string,
 ): Promise<boolean> => {
@@ -78,7 +70,7 @@ export const giveEmail = async (
 }
 
 /** Whose address it is must confirm it first. In lower case; the present address gives up another one that was to be confirmed. */
-export const requestEmail = async ({ store, accounts }: PersonServices, person: Person, email: string): Promise<void> => {
+export const requestEmail = async ({ store, accounts }: ChangeServices, person: Person, email: string): Promise<void> => {
   const { id: target, account, newEmail = null } = person
   const requested = email === person.email ? null : email
   if (!(await setNewEmail(store, target, requested ?? undefined))) throw notFound('person')
@@ -88,7 +80,7 @@ export const requestEmail = async ({ store, accounts }: PersonServices, person: 
 
 /** Their sessions and tokens end. Rejects with ApiError where `check` does. */
 export const removeFromAccount = async (
-  services: PersonServices,
+  services: ChangeServices,
   person: Person,
   check: PeopleCheck,
   action: 'person-removed' | 'person-left' = 'person-removed',

@@ -1,7 +1,6 @@
 import { maxNameChars, numberedName } from '../services/accounts/account-fields.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
-import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { Store } from '../store/store.ts'
@@ -12,6 +11,7 @@ import type { ProvenAddress } from './one-time-links.ts'
 import { addPerson, findPersonByEmail, setEmail } from './people.ts'
 import type { Person } from './people.ts'
 import { takeSignUpSlot } from './sign-up-slots.ts'
+import type { RecordServices } from './record-services.ts'
 
 export interface SignUpOptions {
   /** The plan of new accounts. */
@@ -24,9 +24,8 @@ export interface SignUpOptions {
   readonly approval: boolean
 }
 
-export interface SignUpServices {
+export interface SignUpServices extends RecordServices {
   readonly store: Store
-  readonly clock: Clock
   readonly signUp?: SignUpOptions
   readonly log: Log
 }

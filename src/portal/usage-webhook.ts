@@ -1,5 +1,4 @@
 import type { Secret } from '../plugin/secret.ts'
-import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Metrics } from '../services/metrics.ts'
@@ -21,8 +20,9 @@ import { readSigningKey } from './signing-key.ts'
 import { tryLock } from './concurrent-changes.ts'
 import type { UsageRowCursor } from './queries/usage-days.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
+import type { RecordServices } from './record-services.ts'
 
-export interface UsageWebhookOptions {
+export interface UsageWebhookOptions extends RecordServices {
   readonly store: RecordStore & Pick<BalanceStore, 'dayBalance'>
   readonly queries: Pick<UsageQueries, 'usagePage' | 'ledgerDay'>
   readonly url: Secret
@@ -31,7 +31,6 @@ export interface UsageWebhookOptions {
   /** Older days are not sent. */
   readonly retentionMs: number
   readonly version: string
-  readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
 }

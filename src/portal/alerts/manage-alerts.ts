@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Secret } from '../../plugin/secret.ts'
-import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
@@ -16,6 +15,7 @@ import { webhookFormats } from './message-format.ts'
 import type { WebhookFormat } from './message-format.ts'
 import { isWebhookUrl } from './webhook-request.ts'
 import { deriveKey, formatKey } from './webhook-signature.ts'
+import type { ChangeServices } from '../record-services.ts'
 
 const thresholdList = (description: string) =>
   ({ type: 'array', items: { type: 'integer', minimum: 1, maximum: 100 }, maxItems: maxThresholds, description }) as const
@@ -76,9 +76,7 @@ export type AlertChange = { readonly [Name in keyof typeof alertProperties]?: Al
   readonly format?: WebhookFormat | undefined
 }
 
-interface AlertServices {
-  readonly store: RecordStore
-  readonly accounts: RecordedAccounts
+interface AlertServices extends Pick<ChangeServices, 'store' | 'accounts'> {
   readonly portalSecret: Secret | undefined
   /** Whether the gateway has a mail server. */
   readonly canMail: boolean

@@ -1,6 +1,4 @@
 import type { Secret } from '../../plugin/secret.ts'
-import type { Clock } from '../../services/clock.ts'
-import type { RecordStore } from '../../store/record-store.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { isoTime } from '../../util/dates.ts'
 import { ApiError } from '../api-errors.ts'
@@ -15,10 +13,9 @@ import type { ResolveHost } from './webhook-addresses.ts'
 import { postWebhook } from './webhook-request.ts'
 import type { DeliveryOutcome, WebhookClientOptions } from './webhook-request.ts'
 import { deriveKey, signatureHeaders } from './webhook-signature.ts'
+import type { RecordServices } from '../record-services.ts'
 
-export interface WebhookSender {
-  readonly store: RecordStore
-  readonly clock: Clock
+export interface WebhookSender extends RecordServices {
   readonly portalSecret: Secret | undefined
   readonly version: string
   readonly resolve?: ResolveHost
