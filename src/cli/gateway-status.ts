@@ -17,6 +17,7 @@ import { plain } from '../util/style.ts'
 import type { Style } from '../util/style.ts'
 import { CommandError, exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
+import { withoutBrackets } from '../util/host-name.ts'
 
 /** The admin listener answers from memory, except that it first polls nodes that no call keeps polled. */
 const statusTimeoutMs = 5_000
@@ -47,7 +48,7 @@ const fetchOverTls = async (url: URL, { method = 'GET', headers, signal }: Admin
 /** The token is sent only once the certificate is known to be the one of the file. */
 const connectTo = async ({ hostname, port }: URL, certificateFile: string, signal: AbortSignal): Promise<TLSSocket> => {
   // The certificate names hosts by which others reach the listener, and must not fail health checks once it has expired.
-  const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 443), rejectUnauthorized: false })
+  const socket = connect({ host: withoutBrackets(hostname), port: Number(port || 443), rejectUnauthorized: false })
   try {
     await once(socket, 'secureConnect', { signal })
     if (isCertificateOf(certificateFile, socket.getPeerX509Certificate())) return socket

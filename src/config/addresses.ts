@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { domainToASCII } from 'node:url'
-import { isHostName, maxDnsLabelChars, maxHostNameChars, normalizeHost } from '../util/host-name.ts'
+import { isHostName, maxDnsLabelChars, maxHostNameChars, maxPort, normalizeHost, withoutBrackets } from '../util/host-name.ts'
 import type { Address } from './types.ts'
 
 /** The host that was probably meant by a text that is none. */
@@ -32,8 +32,6 @@ export const isHostPort = (text: string): boolean => {
   return isHost && port !== '' && Number(port) <= maxPort
 }
 
-export const maxPort = 65_535
-
 /** Why a text that looks like `host:port` is none; undefined when it is anything else. */
 export const addressRule = (text: string): string | undefined =>
   Number(/:(\d{1,15})$/.exec(text)?.[1]) > maxPort ? `a port is at most ${maxPort}` : undefined
@@ -41,7 +39,7 @@ export const addressRule = (text: string): string | undefined =>
 /** The two parts of a text that isHostPort(); the host without brackets. */
 export const parseAddress = (text: string): Address => {
   const colon = text.lastIndexOf(':')
-  return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) }
+  return { host: withoutBrackets(text.slice(0, colon)), port: Number(text.slice(colon + 1)) }
 }
 
 /** HTTPS, or on this machine. */

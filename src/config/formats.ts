@@ -2,10 +2,10 @@ import { resolve } from 'node:path'
 import type { StringSchema } from '../plugin/options-schema.ts'
 import { Secret } from '../plugin/secret.ts'
 import { isSubnet } from '../util/address-set.ts'
-import { normalizeHost } from '../util/host-name.ts'
+import { maxPort, normalizeHost } from '../util/host-name.ts'
 import { durationUnits, formatInUnits, isNearlyInteger, sizeUnits } from '../util/units.ts'
 import type { Units } from '../util/units.ts'
-import { addressRule, hostRule, isHostPort, isSecureUrl, maxPort, parseAddress, suggestHost } from './addresses.ts'
+import { addressRule, hostRule, isHostPort, isSecureUrl, parseAddress, suggestHost } from './addresses.ts'
 import { parseRedisUrl, parseStoreAddress } from './store-address.ts'
 
 /** A format of strings. */

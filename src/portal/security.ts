@@ -2,6 +2,7 @@ import type Koa from 'koa'
 import { bearerTokenOf } from '../server/bearer-token.ts'
 import { namesKnownHost } from '../server/known-host.ts'
 import { ApiError } from './api-errors.ts'
+import { withoutBrackets } from '../util/host-name.ts'
 
 /**
  * Headers of every response. The page runs no code but its own, and is shown in no frame; `connectSources` are the networks,
@@ -33,7 +34,7 @@ export const securityHeaders = (connectSources: readonly string[]): Koa.Middlewa
  * rebinding) could else read the portal as if it were its own.
  */
 export const requireHost = (url: string, listenHost: string): Koa.Middleware => {
-  const hosts = [new URL(url).hostname, listenHost].map(host => host.replace(/^\[|\]$/g, '').toLowerCase())
+  const hosts = [new URL(url).hostname, listenHost].map(host => withoutBrackets(host).toLowerCase())
   return (ctx, next) => {
     if (namesKnownHost(ctx.req, hosts)) return next()
     throw new ApiError(421, 'wrong-host', 'this host is not the portal’s; `portal.url` in gateway.yaml names it')

@@ -14,6 +14,7 @@ import type { LogControls } from './log-routes.ts'
 import { storeStatusOf } from './network-status.ts'
 import type { NetworkStatus } from './network-status.ts'
 import { closeOnUnreadBody, parseJsonBody } from './request-body.ts'
+import { withoutBrackets } from '../util/host-name.ts'
 
 /** Resolves when the response has been written. */
 export type ServeRequest = (req: IncomingMessage, res: ServerResponse) => Promise<void>
@@ -56,7 +57,7 @@ export const createAdminApp = ({ token: secret, url, ...options }: AdminOptions)
   app.use(at('/livez', respondTo({ GET: respondAlive })))
   app.use(at('/readyz', respondTo({ GET: ctx => respondReadiness(ctx, options) })))
   app.use(at('/metrics', respondTo({ GET: ctx => respondMetrics(ctx, options) })))
-  app.use(requireKnownHost(url === undefined ? [] : [new URL(url).hostname.replaceAll(/[[\]]/g, '')]))
+  app.use(requireKnownHost(url === undefined ? [] : [withoutBrackets(new URL(url).hostname)]))
   const { operatorApp } = options
   if (token === undefined || operatorApp === undefined) return app.use(at('/operator', respondTo({ GET: explainMissingToken })))
   for (const path of ['/log-level', '/access-log', '/access-log/reopen']) {

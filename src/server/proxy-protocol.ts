@@ -5,6 +5,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { LogInterval } from '../services/log-interval.ts'
 import { AddressSet, parseAddressText } from '../util/address-set.ts'
+import { maxPort } from '../util/host-name.ts'
 
 /** A proxy sends its header as soon as it has connected. */
 const headerTimeoutMs = 5_000
@@ -172,8 +173,6 @@ const parseV1 = (bytes: Buffer): ProxyHeader => {
     ? { kind: 'header', byteLength, address: parseAddressText(source) }
     : malformed
 }
-
-const maxPort = 65_535
 
 /** Signature, version and command, family and protocol, length; then the addresses, and fields that are ignored. */
 const parseV2 = (bytes: Buffer): ProxyHeader => {

@@ -5,6 +5,7 @@ import { BoundedLineWriter } from './line-writer.ts'
 import type { LineWriter, WriteBytes } from './line-writer.ts'
 import type { Log } from './log.ts'
 import type { MaybePromise } from '../util/async.ts'
+import { asciiJson } from '../util/printable-text.ts'
 
 /** A call that took so long is logged whatever `sample` is, as each error is. */
 const slowMs = 1_000
@@ -244,7 +245,4 @@ const maxTextChars = 100
 const plainTextPattern = /^[\w.-]{1,100}$/
 
 /** A method name comes from the caller: it is shortened, and escaped where it has to be. */
-const quote = (text: string): string =>
-  plainTextPattern.test(text) ? `"${text}"` : JSON.stringify(text.slice(0, maxTextChars)).replace(/[^ -~]/g, escapeChar)
-
-const escapeChar = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+const quote = (text: string): string => (plainTextPattern.test(text) ? `"${text}"` : asciiJson(text.slice(0, maxTextChars)))

@@ -1,5 +1,6 @@
 import { isJsonArray } from './json.ts'
 import type { Json } from './json.ts'
+import { asciiJson } from './printable-text.ts'
 
 interface CutJson {
   readonly text: string
@@ -49,7 +50,5 @@ const plainPattern = /^[ !#-[\]-~]*$/
 const quote = (text: string, maxChars: number): string => {
   // One more than fits, so that the end is known to be missing.
   const start = text.length > maxChars ? text.slice(0, maxChars + 1) : text
-  return plainPattern.test(start) ? `"${start}"` : JSON.stringify(start).replace(/[^ -~]/g, escapeChar)
+  return plainPattern.test(start) ? `"${start}"` : asciiJson(start)
 }
-
-const escapeChar = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`

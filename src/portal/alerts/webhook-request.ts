@@ -5,6 +5,7 @@ import type { LookupFunction } from 'node:net'
 import type { Clock } from '../../services/clock.ts'
 import { NameNotResolved } from './webhook-addresses.ts'
 import type { ResolveHost } from './webhook-addresses.ts'
+import { withoutBrackets } from '../../util/host-name.ts'
 
 interface WebhookRequest {
   readonly url: string
@@ -47,7 +48,7 @@ export const isWebhookUrl = (text: string): boolean => {
  */
 export const postWebhook = async (webhookRequest: WebhookRequest, client: WebhookClientOptions): Promise<DeliveryOutcome> => {
   const { url, signal } = webhookRequest
-  const literal = new URL(url).hostname.replace(/^\[|\]$/g, '')
+  const literal = withoutBrackets(new URL(url).hostname)
   if (isIP(literal) !== 0 && !client.isAllowed(literal)) return { isDelivered: false, status: addressRefused }
   const ended = new AbortController()
   const abort = () => ended.abort()

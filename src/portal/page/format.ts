@@ -42,7 +42,7 @@ export const formatEstimate = (value: number): string => (value === 0 ? '0' : `�
 export const formatTime = (iso: string | null, withoutTime = '–'): string =>
   iso === null ? withoutTime : `${iso.slice(0, 10)} ${iso.slice(11, 16)}\u00a0UTC`
 
-const hourMs = 3_600_000
+export const hourMs = 3_600_000
 
 /** `2026-01-15 12:00–13:00 UTC`: of a time of which only the hour is known. */
 export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string => {
@@ -71,8 +71,8 @@ export const formatHour = (iso: string): string => `${iso.slice(11, 16)} UTC`
 export const formatSeconds = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}`
 
 /** `0.12 ms`, `4.2 ms`, `120 ms`, `1.35 s`. */
-export const formatLatency = (ms: number | null): string => {
-  if (ms === null) return '–'
+export const formatLatency = (ms: number | null | undefined): string => {
+  if (ms === null || ms === undefined) return '–'
   if (ms >= 1_000) return `${(ms / 1_000).toFixed(2)}\u00a0s`
   return `${ms.toFixed(ms === 0 || ms >= 10 ? 0 : ms < 1 ? 2 : 1)}\u00a0ms`
 }

@@ -2,6 +2,8 @@ import { useSignal } from '@preact/signals'
 import type { KeyJson } from '../../key-settings.ts'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
+import { Badge } from './badge.tsx'
+import type { Tone } from './badge.tsx'
 import { ConfirmDialog } from './dialog.tsx'
 import { Menu } from './menu.tsx'
 import { showToast } from './toast.tsx'
@@ -12,6 +14,10 @@ const text = texts.keys
 export interface IssuedKey extends KeyJson {
   readonly key: string
 }
+
+const tones: Readonly<Record<KeyJson['state'], Tone>> = { active: 'ok', suspended: 'warn', expired: 'neutral', revoked: 'danger' }
+
+export const KeyState = ({ state }: Pick<KeyJson, 'state'>) => <Badge tone={tones[state]}>{text.states[state]}</Badge>
 
 /** What the gateway answers to an action: a new key where one was rotated. */
 export type KeyAnswer = KeyJson | IssuedKey

@@ -5,6 +5,7 @@ import { Icon } from '../components/icon.tsx'
 import { useRequest } from '../request.ts'
 import { changeQuery, query, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
+import { hourMs } from '../format.ts'
 
 const text = texts.usage
 
@@ -58,8 +59,6 @@ export const useKeyNames = () => {
 
 /** For inputs of times, which have neither seconds nor a zone. */
 const toInputTime = (iso: string | null): string => (iso ?? '').slice(0, 16)
-
-const hourMs = 3_600_000
 
 const startCustomRange = (): void => {
   const end = Math.ceil(Date.now() / hourMs) * hourMs

@@ -1,15 +1,12 @@
 import { useSignal } from '@preact/signals'
 import { Fragment } from 'preact'
-import type { KeyJson } from '../../key-settings.ts'
 import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { now } from '../clock.ts'
-import { Badge } from '../components/badge.tsx'
-import type { Tone } from '../components/badge.tsx'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Bar, Sparkline, toneOfUse } from '../components/figure.tsx'
-import { KeyActions } from '../components/key-actions.tsx'
+import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
@@ -92,10 +89,6 @@ const ByProject = ({ keys, ...props }: KeyTableProps) => {
     </>
   )
 }
-
-const tones: Readonly<Record<KeyJson['state'], Tone>> = { active: 'ok', suspended: 'warn', expired: 'neutral', revoked: 'danger' }
-
-export const KeyState = ({ state }: Pick<KeyJson, 'state'>) => <Badge tone={tones[state]}>{text.states[state]}</Badge>
 
 const KeyTable = ({ caption, keys, use, mayChange, onChanged, onChange }: KeyTableProps & { readonly caption: string }) => (
   <Table

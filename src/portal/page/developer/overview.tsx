@@ -8,7 +8,7 @@ import { NotLoaded, WhenLoaded } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Bar, Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
-import { formatDuration, formatEstimate, formatHour, formatNumber, formatShare } from '../format.ts'
+import { formatDuration, formatEstimate, formatHour, formatNumber, formatShare, hourMs } from '../format.ts'
 import { connectionProblem, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
@@ -140,8 +140,6 @@ const CallsOfDay = ({ hours }: Pick<AccountReport, 'hours'>) => {
 }
 
 const sumOf = (values: readonly (number | null)[]): number => values.reduce<number>((sum, value) => sum + (value ?? 0), 0)
-
-const hourMs = 3_600_000
 
 /** A card has room for so many lines. */
 const maxLines = 5

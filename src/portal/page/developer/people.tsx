@@ -5,7 +5,7 @@ import type { PersonJson } from '../../person-json.ts'
 import type { NewPersonJson, PersonLinkJson } from '../../routes/people.ts'
 import type { SignInOptions } from '../../routes/session.ts'
 import { Badge } from '../components/badge.tsx'
-import { CopyText, Notice, Select, TextField, WhenLoaded } from '../components/controls.tsx'
+import { CopyText, Notice, TextField, WhenLoaded } from '../components/controls.tsx'
 import { ConfirmDialog, Dialog } from '../components/dialog.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { Menu } from '../components/menu.tsx'
@@ -14,10 +14,9 @@ import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { loadSession, session } from './developer-session.ts'
 import { EmailAddress } from './email-address.tsx'
+import { RoleSelect } from '../components/role-select.tsx'
 
 const text = texts.access
-
-const roles = ['viewer', 'developer', 'owner'] as const
 
 /** What an owner is doing with one of the people. */
 interface PersonAction {
@@ -134,13 +133,7 @@ const ChangePerson = ({ person, canMail, onSaved, onClose }: ChangePersonProps) 
             <TextField label={texts.keys.name} name="name" required value={person.name} error={errorOf('name')} />
             {/* The field beside which the last owner is told that they stay one. */}
             <Notice text={errorOf('role')} />
-            <Select
-              label={text.role}
-              help={text.roleHelp[role.value]}
-              options={roles}
-              value={role.value}
-              onChange={value => (role.value = value)}
-            />
+            <RoleSelect role={role} />
             {canMail && (isSelf || !person.emailVerified) && (
               <TextField
                 label={text.email}
@@ -226,13 +219,7 @@ const AddPerson = ({ canInvite, onAdded }: { readonly canInvite: boolean; onAdde
         <>
           <TextField label={texts.keys.name} name="name" required error={errorOf('name')} />
           {canInvite && <TextField label={text.email} name="email" help={text.emailHelp} error={errorOf('email')} />}
-          <Select
-            label={text.role}
-            help={text.roleHelp[role.value]}
-            options={roles}
-            value={role.value}
-            onChange={value => (role.value = value)}
-          />
+          <RoleSelect role={role} />
         </>
       )}
     </Form>

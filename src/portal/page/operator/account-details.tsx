@@ -2,13 +2,12 @@ import { useSignal } from '@preact/signals'
 import type { AccountJson, AccountWithBalance } from '../../operations/account-operations.ts'
 import type { KeyJson } from '../../key-settings.ts'
 import type { Plan } from '../../../plugin/call.ts'
-import { Badge } from '../components/badge.tsx'
 import { ChangeKey } from '../components/change-key.tsx'
 import { Notice, Select, TextField, WhenLoaded, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { Form, ShownOnce, useSubmit } from '../components/form.tsx'
-import { KeyActions } from '../components/key-actions.tsx'
+import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
 import { CreateKey } from '../components/key-form.tsx'
 import { Table } from '../components/table.tsx'
@@ -249,8 +248,6 @@ interface AccountKeysProps {
   onChange(id: string): void
 }
 
-const stateTones = { active: 'ok', suspended: 'warn', expired: 'neutral', revoked: 'danger' } as const
-
 const KeyTable = ({ keys, onChanged, onChange }: AccountKeysProps) => (
   <Table
     caption={text.keys}
@@ -270,7 +267,7 @@ const KeyTable = ({ keys, onChanged, onChange }: AccountKeysProps) => (
       { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
       { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.keys.noLimit : formatNumber(key.dailyCredits)) },
       { title: texts.keys.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },
-      { title: texts.keys.state, cell: key => <Badge tone={stateTones[key.state]}>{texts.keys.states[key.state]}</Badge> },
+      { title: texts.keys.state, cell: key => <KeyState state={key.state} /> },
       {
         title: texts.keys.actions,
         cell: key =>

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { Role } from '../../../services/accounts/account-fields.ts'
 import type { PersonJson } from '../../person-json.ts'
 import { Badge } from '../components/badge.tsx'
-import { RowButton, Select, TextField, WhenLoaded } from '../components/controls.tsx'
+import { RowButton, TextField, WhenLoaded } from '../components/controls.tsx'
 import { ConfirmDialog, Dialog } from '../components/dialog.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
@@ -10,10 +10,9 @@ import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { operatorTexts } from './operator-texts.ts'
+import { RoleSelect } from '../components/role-select.tsx'
 
 const text = operatorTexts.people
-
-const roles = ['viewer', 'developer', 'owner'] as const
 
 interface Asked {
   readonly person: PersonJson
@@ -152,7 +151,7 @@ const ChangePerson = ({ person, onChanged }: EditPersonProps) => {
       {errorOf => (
         <>
           <TextField label={text.name} name="name" required value={person.name} error={errorOf('name')} />
-          <Select label={text.role} options={roles} value={role.value} onChange={value => (role.value = value)} />
+          <RoleSelect role={role} />
           <TextField
             label={text.email}
             name="email"
@@ -198,7 +197,7 @@ const SignInLink = ({ path, person, onMade }: SignInLinkProps) => {
         person === undefined ? (
           <>
             <TextField label={text.name} name="person" required error={errorOf('person')} />
-            <Select label={text.role} options={roles} value={role.value} onChange={value => (role.value = value)} />
+            <RoleSelect role={role} />
             <TextField label={text.email} name="email" type="email" help={text.emailHelp} error={errorOf('email')} />
           </>
         ) : (

@@ -19,9 +19,6 @@ export const formatPart = (value: Figure): string =>
     return share < 0.001 ? '< 0.1 %' : `${Math.min(99.9, 100 * share).toFixed(1)} %`
   })
 
-export const formatMs = (value: Figure): string =>
-  formatOr(value, ms => (ms >= 1_000 ? `${(ms / 1_000).toFixed(1)}\u00a0s` : `${ms.toFixed(ms > 0 && ms < 10 ? 1 : 0)}\u00a0ms`))
-
 const bytesPerMiB = 1_048_576
 
 export const toMiB = (bytes: number | null): number | null => (bytes === null ? null : bytes / bytesPerMiB)

@@ -12,11 +12,11 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { now } from '../clock.ts'
-import { formatAge, formatHourOfDay, formatMoment, formatNumber, formatTime } from '../format.ts'
+import { formatAge, formatHourOfDay, formatLatency, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { formatCount, formatMiB, formatMs, formatRate, formatShare, toMiB } from './format-figures.ts'
+import { formatCount, formatMiB, formatRate, formatShare, toMiB } from './format-figures.ts'
 import { AccountLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
 import { NodeTimes, byProblem, needsAttention, toneOfNode, useNodes, whyOf } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
@@ -200,7 +200,11 @@ const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) =>
         tone={toneOfFailures(failed)}
         note={`${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)}, ${text.failedNote}`}
       />
-      <Figure label={text.p95} value={formatMs(total.p95Ms)} note={`p50 ${formatMs(total.p50Ms)}, p99 ${formatMs(total.p99Ms)}`} />
+      <Figure
+        label={text.p95}
+        value={formatLatency(total.p95Ms)}
+        note={`p50 ${formatLatency(total.p50Ms)}, p99 ${formatLatency(total.p99Ms)}`}
+      />
       <Figure label={text.creditsPerSecond} value={formatRate(perSecond(total.credits))} note={text.lastMinute} />
       <Figure label={text.cacheHits} value={formatShare(total.cacheHits)} note={text.cacheNote} />
     </section>
@@ -262,7 +266,7 @@ const Charts = ({ started }: { readonly started: string | undefined }) => {
                 title={text.latency}
                 times={times}
                 rangeMs={rangeMs}
-                format={formatMs}
+                format={formatLatency}
                 series={[
                   { id: 'p50', name: 'p50', points: calls.p50Ms, color: 'data' },
                   { id: 'p95', name: 'p95', points: calls.p95Ms, color: 'series-2' },
@@ -439,7 +443,7 @@ const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
     [text.connections, `${formatCount(connections)} (${formatCount(websockets)} WebSocket)`],
     [text.callerMemory, `${formatMiB(inFlightBytes)} ${text.of} ${formatMiB(inFlightMaxBytes)}`],
     [text.openFiles, `${formatCount(openFiles)} ${text.of} ${formatCount(maxFiles)}`],
-    [text.eventLoop, formatMs(eventLoopLagMs)],
+    [text.eventLoop, formatLatency(eventLoopLagMs)],
     ...(workers.ready === null ? [] : [[text.workers, `${workers.ready} ${text.ready}, ${workers.missing ?? 0} ${text.missing}`] as const]),
   ] as const
   return (

@@ -14,12 +14,12 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { showToast } from '../components/toast.tsx'
-import { formatNumber, formatSeconds, formatTime } from '../format.ts'
+import { formatLatency, formatNumber, formatSeconds, formatTime, hourMs } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import type { RequestError } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { formatMs, formatPart, formatRate, formatShare } from './format-figures.ts'
+import { formatPart, formatRate, formatShare } from './format-figures.ts'
 import { NodeTimes, byProblem, hasProblem, nameClass, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
@@ -113,7 +113,7 @@ const Network = ({ network, traffic, seconds, evidence, isOpen, isFolded, onTogg
   const facts = [
     [text.calls, formatRate(seconds > 0 ? (traffic?.calls ?? 0) / seconds : 0)],
     [text.failed, formatShare(traffic && traffic.calls > 0 ? traffic.failedCalls / traffic.calls : null)],
-    [text.p95, formatMs(traffic?.p95Ms)],
+    [text.p95, formatLatency(traffic?.p95Ms)],
     [text.cacheHits, formatShare(traffic?.cacheHits)],
     [text.head, <NewestBlock key={text.head} {...network} />],
     [text.finalized, formatNumber(finalized)],
@@ -176,7 +176,7 @@ const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network'
         {
           title: text.latencies,
           isNumber: true,
-          cell: node => `${formatMs(trafficOf(node)?.p50Ms)} / ${formatMs(trafficOf(node)?.p95Ms)}`,
+          cell: node => `${formatLatency(trafficOf(node)?.p50Ms)} / ${formatLatency(trafficOf(node)?.p95Ms)}`,
         },
         { title: text.inFlight, isNumber: true, cell: ({ inFlight }) => formatNumber(inFlight) },
         {
@@ -293,9 +293,6 @@ const DrainNode = ({ network, node, share, onChanged }: DrainProps) => {
 
 const seriesColors = ['data', 'series-2', 'series-3', 'series-4', 'series-5', 'series-6', 'series-7', 'series-8']
 
-/** As the history that is asked for. */
-const hourMs = 3_600_000
-
 const NodeCharts = ({ network }: { readonly network: string }) => {
   const activity = useRequest<ActivityJson>(`/overview/activity?${new URLSearchParams({ network })}`)
   return (
@@ -310,7 +307,7 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
               title={text.p95OfNodes}
               times={times}
               rangeMs={hourMs}
-              format={formatMs}
+              format={formatLatency}
               series={toLines(nodes.map(({ name, p95Ms }) => ({ name, points: p95Ms })))}
             />
             <Chart

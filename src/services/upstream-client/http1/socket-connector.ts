@@ -6,6 +6,7 @@ import { getWasmModule } from '../../../json/wasm-module.ts'
 import { createCoalescingLookup } from '../coalescing-lookup.ts'
 import type { SocketLimit } from '../http-connection.ts'
 import { noSocketLeft } from '../network-errors.ts'
+import { withoutBrackets } from '../../../util/host-name.ts'
 
 interface SocketEvents {
   /** The connection is there, and encrypted if it is to be. */
@@ -46,7 +47,7 @@ export class SocketConnector {
 
   constructor(origin: string, limit: SocketCount) {
     const { protocol, hostname, port } = new URL(origin)
-    const host = hostname.replace(/^\[|\]$/g, '')
+    const host = withoutBrackets(hostname)
     this.#isTls = protocol === 'https:'
     this.#address = {
       host,
