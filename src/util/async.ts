@@ -133,6 +133,9 @@ export const backoffDelayMs = ({ minMs, maxMs }: BackoffOptions, attempts: numbe
 export const isAttemptDue = ({ maxMs }: BackoffOptions, nextAttempt: number, now: number): boolean =>
   nextAttempt <= now || nextAttempt > now + maxMs
 
+/** A delay, shortened by up to a half: gateways do not connect to a node again at the same moment. `random` is from 0 to below 1. */
+export const withJitter = (delayMs: number, random: () => number): number => delayMs * (1 - 0.5 * random())
+
 /** Exponential backoff: each delay is twice the one before, from `minMs` up to `maxMs`. */
 export class Backoff {
   readonly #options: BackoffOptions

@@ -2,7 +2,7 @@ import type { WebSocket } from 'ws'
 import { Scanner, maxParsedValues } from '../../json/scanner.ts'
 import type { Json, Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
-import { Backoff } from '../../util/async.ts'
+import { Backoff, withJitter } from '../../util/async.ts'
 import { parseHexQuantity } from '../../util/json.ts'
 import type { Clock, Timer } from '../clock.ts'
 import { revealHeaders } from '../upstream-client/endpoint.ts'
@@ -36,8 +36,6 @@ interface NodeSubscriptionOptions {
 const handshakeTimeoutMs = 5_000
 const minReconnectDelayMs = 500
 const maxReconnectDelayMs = 30_000
-/** The share of a delay, at most, by which it is shortened: gateways do not reconnect to a node at the same moment. */
-const maxJitter = 0.5
 const maxMessageDepth = 64
 /** Before the next attempt at a node that is on another chain, or has no such subscription. */
 const unsupportedRetryDelayMs = 300_000
@@ -89,7 +87,7 @@ export class NodeSubscription {
     if (!this.#isEnabled) return
     const { clock, random } = this.#options
     const delayMs = Math.max(minDelayMs, this.#backoff.next())
-    this.#timer = clock.after(delayMs * (1 - maxJitter * random()), () => void this.#connect())
+    this.#timer = clock.after(withJitter(delayMs, random), () => void this.#connect())
   }
 
   async #connect(): Promise<void> {

@@ -1,6 +1,6 @@
 import type { WebSocket } from 'ws'
 import { findResponseId } from '../../json-rpc/parse-response.ts'
-import { Backoff } from '../../util/async.ts'
+import { Backoff, withJitter } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { HttpRequest, InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamTransport } from './http-connection.ts'
 import { connectionClosed, connectionTimedOut } from './network-errors.ts'
@@ -11,8 +11,6 @@ const maxPayloadBytes = 67_108_864
 const handshakeTimeoutMs = 5_000
 const minReconnectDelayMs = 100
 const maxReconnectDelayMs = 10_000
-/** The share of a delay, at most, by which it is shortened: gateways do not reconnect to a node at the same moment. */
-const maxJitter = 0.5
 /** A connection on which nothing comes is pinged this often, and closed when the pong takes as long as that again. */
 const pingIntervalMs = 15_000
 const pongTimeoutMs = 5_000
@@ -212,7 +210,7 @@ export class NodeWebSocket implements UpstreamTransport {
   }
 
   #delayNextAttempt(): number {
-    this.#retryAt = this.#now + this.#backoff.next() * (1 - maxJitter * this.#options.random())
+    this.#retryAt = this.#now + withJitter(this.#backoff.next(), this.#options.random)
     return this.#retryAt
   }
 

@@ -1,10 +1,12 @@
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
 import { formatLatency, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
+import { Badge } from './badge.tsx'
 import { Banner } from './banner.tsx'
 import { TextField } from './controls.tsx'
 import type { ErrorOf } from './form.tsx'
 import { splitList, typedText } from './form.tsx'
+import { Table } from './table.tsx'
 
 const text = texts.alerts
 
@@ -74,14 +76,34 @@ export const readAlertFields = (values: FormData): Thresholds => {
 }
 
 /** `75 %`, `5 % failed`, `p95 1.00 s`. */
-export const formatThreshold = ({ type, threshold }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold'>): string => {
+const formatThreshold = ({ type, threshold }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold'>): string => {
   if (type === 'latency.threshold') return `p95 ${formatLatency(threshold)}`
   return type === 'errors.threshold' ? `${threshold} % ${text.failed}` : `${threshold} %`
 }
 
 /** A day, a month, or when calls began to fail or to be slow. */
-export const formatAlertDate = ({ type, date }: Pick<AlertsJson['deliveries'][number], 'type' | 'date'>): string =>
+const formatAlertDate = ({ type, date }: Pick<AlertsJson['deliveries'][number], 'type' | 'date'>): string =>
   type === 'credits.threshold' ? date : formatTime(date)
+
+const tones = { pending: 'warn', delivered: 'ok', failed: 'danger' } as const
+
+/** What was sent, to whom, and how that ended. */
+export const Deliveries = ({ deliveries }: Pick<AlertsJson, 'deliveries'>) => (
+  <Table
+    caption={text.sent}
+    keyOf={({ type, date, threshold, channel, person }) => [type, date, threshold, channel, person].join()}
+    rows={deliveries}
+    columns={[
+      { title: text.of, cell: row => formatAlertDate(row) },
+      { title: text.threshold, isNumber: true, cell: row => formatThreshold(row) },
+      { title: text.to, cell: ({ channel, person }) => (channel === 'webhook' ? text.webhook : (person ?? '–')) },
+      { title: text.state, cell: ({ state }) => <Badge tone={tones[state]}>{text.states[state]}</Badge> },
+      { title: text.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },
+      { title: text.lastAttempt, isTime: true, cell: ({ lastAttempt }) => formatTime(lastAttempt) },
+      { title: text.nextAttempt, isTime: true, cell: ({ nextAttempt }) => formatTime(nextAttempt) },
+    ]}
+  />
+)
 
 /** What was reported and has not ended. */
 export const Incidents = ({ incidents }: Pick<AlertsJson, 'incidents'>) => (

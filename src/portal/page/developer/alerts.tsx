@@ -2,15 +2,12 @@ import { useSignal } from '@preact/signals'
 import type { WebhookFormat } from '../../alerts/message-format.ts'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
 import type { SignInOptions } from '../../routes/session.ts'
-import { AlertFields, Incidents, formatAlertDate, formatThreshold, readAlertFields } from '../components/alert-fields.tsx'
-import { Badge } from '../components/badge.tsx'
+import { AlertFields, Deliveries, Incidents, readAlertFields } from '../components/alert-fields.tsx'
 import { Banner } from '../components/banner.tsx'
 import { Checkbox, Notice, Select, TextField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
-import { Table } from '../components/table.tsx'
-import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -180,22 +177,3 @@ const Receiver = ({ channel, onRemoved }: ReceiverProps) => {
     </>
   )
 }
-
-const tones = { pending: 'warn', delivered: 'ok', failed: 'danger' } as const
-
-const Deliveries = ({ deliveries }: { readonly deliveries: AlertsJson['deliveries'] }) => (
-  <Table
-    caption={text.sent}
-    keyOf={({ type, date, threshold, channel, person }) => [type, date, threshold, channel, person].join()}
-    rows={deliveries}
-    columns={[
-      { title: text.of, cell: row => formatAlertDate(row) },
-      { title: text.threshold, isNumber: true, cell: row => formatThreshold(row) },
-      { title: text.to, cell: ({ channel, person }) => (channel === 'webhook' ? text.webhook : (person ?? '–')) },
-      { title: text.state, cell: ({ state }) => <Badge tone={tones[state]}>{text.states[state]}</Badge> },
-      { title: text.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },
-      { title: text.lastAttempt, isTime: true, cell: ({ lastAttempt }) => formatTime(lastAttempt) },
-      { title: text.nextAttempt, isTime: true, cell: ({ nextAttempt }) => formatTime(nextAttempt) },
-    ]}
-  />
-)

@@ -1,11 +1,8 @@
 import { useSignal } from '@preact/signals'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
-import { AlertFields, Incidents, formatAlertDate, formatThreshold, readAlertFields } from '../components/alert-fields.tsx'
-import { Badge } from '../components/badge.tsx'
+import { AlertFields, Deliveries, Incidents, readAlertFields } from '../components/alert-fields.tsx'
 import { Checkbox, Notice, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
-import { Table } from '../components/table.tsx'
-import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { operatorTexts } from './operator-texts.ts'
@@ -110,21 +107,3 @@ const TestWebhook = ({ path }: { readonly path: string }) => {
     </>
   )
 }
-
-const tones = { pending: 'neutral', delivered: 'ok', failed: 'danger' } as const
-
-const Deliveries = ({ deliveries }: Pick<AlertsJson, 'deliveries'>) => (
-  <Table
-    caption={texts.alerts.sent}
-    keyOf={({ type, date, threshold, channel, person }) => [type, date, threshold, channel, person].join()}
-    rows={deliveries}
-    columns={[
-      { title: texts.alerts.of, cell: row => formatAlertDate(row) },
-      { title: texts.alerts.threshold, isNumber: true, cell: row => formatThreshold(row) },
-      { title: texts.alerts.to, cell: ({ channel, person }) => (channel === 'webhook' ? texts.alerts.webhook : (person ?? '–')) },
-      { title: texts.alerts.state, cell: ({ state }) => <Badge tone={tones[state]}>{texts.alerts.states[state]}</Badge> },
-      { title: texts.alerts.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },
-      { title: texts.alerts.lastAttempt, isTime: true, cell: ({ lastAttempt }) => formatTime(lastAttempt) },
-    ]}
-  />
-)
