@@ -1,7 +1,12 @@
-// What gateways ask of their Redis, as a model: how often processes report is the ledger's and the usage reporter's; what a request costs is
-// measured by `npm run bench -- --only scale`, with `appendonly yes`. docs/scale.md has both side by side.
+// What gateways ask of their Redis, as a model: how often processes report follows from the figures of the ledger and of the usage reporter; what a
+// request costs is measured by `npm run bench -- --only scale`, with `appendonly yes`. docs/scale.md has both side by side.
 
-import { changeGroupCount } from '../store/store.ts'
+import { maxCachedKeys } from '../services/accounts/key-lookups.ts'
+import { leaseIdleTimeoutMs, smallLeaseIdleTimeoutMs } from '../services/ledger/lease-renewal.ts'
+import { checksPerSecond, maxCheckIntervalMs, minCheckIntervalMs } from '../services/ledger/renewal-schedule.ts'
+import { maxCountsPerReport, maxFlushes } from '../services/usage/usage-reporter.ts'
+import { usageTags } from '../store/redis/redis-layout.ts'
+import { changeGroupCount, ledgerRetentionDays } from '../store/store.ts'
 import { fiveMinuteRetentionHours, fiveMinutesPerHour, hourRetentionDays } from '../store/usage-store.ts'
 
 /** An installation that is planned. */
@@ -67,19 +72,6 @@ const bytesOf = {
   usageRow: 500,
 } as const
 
-/** Days of an account that the ledger keeps. */
-const ledgerDays = 3
-
-/** With more accounts than these, a process keeps a lease that is not used for 60 s, and reports each account more seldom. */
-const maxAccountsOfFew = 200
-const [idleSeconds, idleSecondsOfMany] = [2, 60]
-/** A process checks so many active accounts a second, and each within a second at the earliest and ten at the latest. */
-const [checksPerSecond, minCheckSeconds, maxCheckSeconds] = [200, 1, 10]
-/** Usage is reported each second in parts of so many rows at least, and each row within about so many reports. */
-const [rowsPerReport, maxReports] = [200, 11]
-const usageTagCount = 64
-/** Keys that a process caches. */
-const maxCachedKeys = 100_000
 /** A call needs one for the store, one for its changes, two for heights, and one for rate limits. */
 const connectionsPerProcess = 5
 const requestsPerProcess = 4
@@ -124,7 +116,7 @@ export const estimateStoreLoad = (load: PlannedLoad): StoreLoad => {
     bytesPerSecond: Object.entries(rates).reduce((sum, [name, each]) => sum + each * requestCosts[name as keyof typeof rates].bytes, 0), // its own keys
     connections: storeProcesses * connectionsPerProcess,
     ledgerBytes:
-      accounts * bytesOf.accountWithKey + activeAccounts * ledgerDays * (bytesOf.day + processesOfAccount * bytesOf.dayAndProcess),
+      accounts * bytesOf.accountWithKey + activeAccounts * ledgerRetentionDays * (bytesOf.day + processesOfAccount * bytesOf.dayAndProcess),
     usageBytes: activeAccounts * load.groups * rowsPerGroup * bytesOf.usageRow,
   }
 }
@@ -134,9 +126,10 @@ export const estimateStoreLoad = (load: PlannedLoad): StoreLoad => {
  * its use at each check since which it has called; when it has been idle for long, it gives the lease back.
  */
 const estimateLeases = (accounts: number, rate: number) => {
-  const idle = accounts * calledWithin(rate, idleSeconds + minCheckSeconds) > maxAccountsOfFew ? idleSecondsOfMany : idleSeconds
+  const activeOfFew = accounts * calledWithin(rate, (leaseIdleTimeoutMs + minCheckIntervalMs) / 1_000)
+  const idle = (activeOfFew > checksPerSecond ? smallLeaseIdleTimeoutMs : leaseIdleTimeoutMs) / 1_000
   const active = accounts * calledWithin(rate, idle)
-  const checkSeconds = Math.min(maxCheckSeconds, Math.max(minCheckSeconds, active / checksPerSecond))
+  const checkSeconds = Math.min(maxCheckIntervalMs / 1_000, Math.max(minCheckIntervalMs / 1_000, active / checksPerSecond))
   const waitingCalls = 1 - calledWithin(rate, idle + checkSeconds / 2)
   return { perSecond: accounts * (calledWithin(rate, checkSeconds) / checkSeconds + 2 * rate * waitingCalls), waitingCalls }
 }
@@ -145,15 +138,16 @@ const estimateLeases = (accounts: number, rate: number) => {
 const estimateUsage = (accounts: number, rate: number, groups: number) => {
   const rowsEachSecond = accounts * groups * calledWithin(rate / groups, 1)
   const groupsOf = (calls: number): number => groups * (1 - (1 - 1 / groups) ** calls)
+  const maxReports = maxFlushes + 1
   const rowsOfMany = (accounts * groupsOf(1 + rate * maxReports)) / (maxReports + 1 / rate)
-  const rows = Math.min(rowsEachSecond, Math.max(rowsPerReport, rowsOfMany))
-  const reports = Math.max(1, Math.ceil(rows / rowsPerReport))
+  const rows = Math.min(rowsEachSecond, Math.max(maxCountsPerReport, rowsOfMany))
+  const reports = Math.max(1, Math.ceil(rows / maxCountsPerReport))
   const rowsOfAccount = Math.max(
     1,
     rows === rowsEachSecond ? rowsEachSecond / (accounts * calledWithin(rate, 1)) : groupsOf(1 + rate * maxReports),
   )
   const accountsOfReport = rows / reports / rowsOfAccount
-  return { rows, commits: reports * usageTagCount * (1 - (1 - 1 / usageTagCount) ** accountsOfReport) }
+  return { rows, commits: reports * usageTags.length * (1 - (1 - 1 / usageTags.length) ** accountsOfReport) }
 }
 
 /** Of one process. After a change of an account or a key, each key of its group of accounts is read again with its next call. */

@@ -45,7 +45,7 @@ export const openKeyLookups = ({ cache, changeCheck, clock, findUncached }: KeyL
 
 const expiredKey: Lookup = { kind: 'expired' }
 
-const maxCachedKeys = 100_000
+export const maxCachedKeys = 100_000
 const maxCachedUnknownKeys = 10_000
 
 interface CachedLookup {

@@ -93,7 +93,7 @@ export class LeaseRenewal implements ScheduledRenewal {
 
   evict(now: number): boolean {
     // An account that was never charged counts as idle for ever, and calls may wait for its first charge.
-    if (!this.#isSettled || this.#user.waiting.length > 0 || now - this.#user.lastChargedAt < idleTimeoutMs) return false
+    if (!this.#isSettled || this.#user.waiting.length > 0 || now - this.#user.lastChargedAt < leaseIdleTimeoutMs) return false
     this.isStopped = true
     // Refunds have no effect from now on: with its next charge the account gets another lease. The balance stays that of its last calls.
     this.lease = new Lease(this.lease.day)
@@ -169,14 +169,14 @@ export class LeaseRenewal implements ScheduledRenewal {
   /** Among many accounts each may call rarely, and a lease that nobody misses is kept for the next call; far from the store, in any case. */
   #isIdle(now: number): boolean {
     const isSmall = this.lease.available <= smallLeaseShare * this.balance.remaining
-    const timeoutMs = isSmall && this.#schedule.hasManyAccounts ? smallLeaseIdleTimeoutMs : idleTimeoutMs
+    const timeoutMs = isSmall && this.#schedule.hasManyAccounts ? smallLeaseIdleTimeoutMs : leaseIdleTimeoutMs
     return now - this.#user.lastChargedAt >= timeoutMs * (isSmall ? this.#client.distanceFactor : 1)
   }
 }
 
 /** The credits of an idle account are returned to the store after this time. */
-const idleTimeoutMs = 2_000
-const smallLeaseIdleTimeoutMs = 60_000
+export const leaseIdleTimeoutMs = 2_000
+export const smallLeaseIdleTimeoutMs = 60_000
 /** Of what is left in the store. */
 const smallLeaseShare = 1 / 500
 /** A lost message must not cost credits. */

@@ -97,9 +97,9 @@ export class RenewalSchedule {
 }
 
 const tickMs = 100
-const minCheckIntervalMs = 1_000
-const maxCheckIntervalMs = 10_000
-const checksPerSecond = 200
+export const minCheckIntervalMs = 1_000
+export const maxCheckIntervalMs = 10_000
+export const checksPerSecond = 200
 /** Nothing is lost: the store has the day's use on record, and its first response brings it back. */
 const evictAfterMs = 600_000
 const evictionCheckMs = 5_000

@@ -131,6 +131,6 @@ export class UsageReporter {
 const lostUsage = { repeated: 'reported again', missing: 'missing from statistics' } as const
 
 /** A store takes a report in one atomic step, during which other processes wait, and with LMDB the calls of this one: 6 ms. */
-const maxCountsPerReport = 200
+export const maxCountsPerReport = 200
 /** With more counts than in a report, a count waits for so many flushes at most: with many accounts, several calls of each are reported together. */
-const maxFlushes = 10
+export const maxFlushes = 10

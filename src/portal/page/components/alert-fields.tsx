@@ -76,7 +76,7 @@ export const readAlertFields = (values: FormData): Thresholds => {
 }
 
 /** `75 %`, `5 % failed`, `p95 1.00 s`. */
-const formatThreshold = ({ type, threshold }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold'>): string => {
+export const formatThreshold = ({ type, threshold }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold'>): string => {
   if (type === 'latency.threshold') return `p95 ${formatLatency(threshold)}`
   return type === 'errors.threshold' ? `${threshold} % ${text.failed}` : `${threshold} %`
 }
