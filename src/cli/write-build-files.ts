@@ -16,6 +16,7 @@ import { useStepSchema } from '../config/steps.ts'
 import { ajvSchemaOf, ruleSchemas } from '../services/method-table/check-params.ts'
 import { caseFileSchema } from '../testing/case-schema.ts'
 import { loadBuiltInPlugins } from './built-in-plugins.ts'
+import { unicodeEscape } from '../util/printable-text.ts'
 
 const dist = fileURLToPath(new URL('../../', import.meta.url))
 const bundleDir = join(dist, 'bundle')
@@ -111,10 +112,7 @@ const chunkGroups = Object.keys(layers).map((name, index, { length }) => ({
 /** One other character makes V8 keep two bytes for each of a file: 6 MB of a gateway at rest. They stand in strings and patterns alone. */
 const escapeNonAscii = (file: string): void => {
   const code = readFileSync(file, 'utf8')
-  writeFileSync(
-    file,
-    code.replace(/[^\0-\x7f]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`),
-  )
+  writeFileSync(file, code.replace(/[^\0-\x7f]/g, unicodeEscape))
 }
 
 const importFile = 'import-module.js'

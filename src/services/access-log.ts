@@ -242,7 +242,6 @@ const formatReply = (reply: Reply): string => {
 const roundToMicroseconds = (ms: number): number => Math.round(ms * 1000) / 1000
 
 const maxTextChars = 100
-const plainTextPattern = /^[\w.-]{1,100}$/
 
 /** A method name comes from the caller: it is shortened, and escaped where it has to be. */
-const quote = (text: string): string => (plainTextPattern.test(text) ? `"${text}"` : asciiJson(text.slice(0, maxTextChars)))
+const quote = (text: string): string => asciiJson(text.slice(0, maxTextChars))

@@ -45,10 +45,8 @@ const appendMembers = (
   return `${appended}}`
 }
 
-const plainPattern = /^[ !#-[\]-~]*$/
-
 const quote = (text: string, maxChars: number): string => {
   // One more than fits, so that the end is known to be missing.
   const start = text.length > maxChars ? text.slice(0, maxChars + 1) : text
-  return plainPattern.test(start) ? `"${start}"` : asciiJson(start)
+  return asciiJson(start)
 }

@@ -1,5 +1,6 @@
 import type { Path } from './json.ts'
 import { isJsonArray, isJsonObject } from './json.ts'
+import { asciiJson } from './printable-text.ts'
 
 /** The value at the path, or undefined when there is none. */
 export const valueAt = (value: unknown, path: Path): unknown =>
@@ -38,10 +39,7 @@ export const formatValue = (value: unknown): string => {
   if (isJsonArray(value)) return 'an array'
   if (isJsonObject(value)) return 'an object'
   if (typeof value !== 'string') return String(value)
-  if (value.length <= maxShownChars && printableAscii.test(value)) return `"${value}"`
-  const text = JSON.stringify(value.length > maxShownChars ? `${value.slice(0, maxShownChars - 3)}...` : value)
-  return text.replace(/[^ -~]/g, letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  return asciiJson(value.length > maxShownChars ? `${value.slice(0, maxShownChars - 3)}...` : value)
 }
 
 const maxShownChars = 40
-const printableAscii = /^[ !#-[\]-~]*$/

@@ -1,6 +1,7 @@
 import { bucketBoundsSeconds } from '../metrics.ts'
 import { estimateQuantile } from '../../util/histogram.ts'
 import type { NetworkCounters, NodeCounters } from './counters.ts'
+import { refusals } from '../../plugin/error-table.ts'
 
 /** What people read of the traffic of an interval. A figure is undefined where nothing has happened in it. */
 export interface CallFigures extends LatencyFigures {
@@ -24,8 +25,11 @@ interface LatencyFigures {
   readonly p99Ms: number | undefined
 }
 
-/** Outcomes that are the fault of nodes or of the gateway. */
-export const failedOutcomes: ReadonlySet<string> = new Set(['unavailable', 'internal', 'timeout'])
+/** Outcomes that are the fault of nodes or of the gateway, and queries that nodes did not finish, although callers pay for those. */
+export const failedOutcomes: ReadonlySet<string> = new Set([
+  ...Object.entries(refusals).flatMap(([kind, { fault }]) => (fault === 'caller' ? [] : [kind])),
+  'timeout',
+])
 const cacheHitResults: ReadonlySet<string> = new Set(['memory', 'redis', 'joined'])
 
 /** Of one network, or of all networks together. */

@@ -6,6 +6,7 @@ import { isJsonArray } from '../../util/json.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { escapeRegExp } from '../../util/name-pattern.ts'
 import { publicSegment } from '../../util/path-segments.ts'
+import { unicodeEscape } from '../../util/printable-text.ts'
 
 const redaction = '***'
 
@@ -115,7 +116,7 @@ const encodingsOf = (secret: string): readonly string[] => {
     hex,
     inJson,
     inJson.replaceAll('/', '\\/'),
-    Array.from(secret, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
+    Array.from(secret, unicodeEscape).join(''),
     ...htmlEscapes.map(escapes => escapeHtml(secret, escapes)),
     ...base64,
     ...base64.map(text => text.replaceAll('+', '-').replaceAll('/', '_')),
