@@ -183,7 +183,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a refund goes to the limit of the key, too',
     file: 'plugins/credits/key-limit.ts',
-    text: 'this.#key.refund()',
+    text: 'this.#key.refund(credits)',
     broken: 'void 0',
     tests: credits,
   },
