@@ -32,6 +32,11 @@ const ownProcessPattern = /\bprocess\.(?:cpuUsage|emit|listeners|memoryUsage|on|
 
 const browserPattern = /support\/browser\.js/
 
+/** They wait for servers most of the time, and leave the cores to browsers. */
+const waitingFolders: readonly string[] = ['store']
+
+const longFolders: readonly string[] = ['faults', 'portal', 'e2e', 'cli']
+
 /** In a process: more would leave lanes idle at the end. */
 const maxSharingFiles = 8
 
@@ -71,11 +76,15 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 const browserTests = tests.filter(file => matches(file, browserPattern))
 const ownProcessTests = tests.filter(file => !browserTests.includes(file) && (folderOf(file) === '' || matches(file, ownProcessPattern)))
 const sharing = tests.filter(file => !browserTests.includes(file) && !ownProcessTests.includes(file))
-for (const test of browserTests) startTest(test, [test], timeout)
-for (const folder of new Set(sharing.map(folderOf))) {
+const startFolder = (folder: string): void => {
   for (const group of groupFiles(sharing.filter(file => folderOf(file) === folder))) {
     startTest(folder, [runFilesScript, ...group], timeout * group.length)
   }
 }
+const folders = [...new Set(sharing.map(folderOf))]
+folders.filter(folder => waitingFolders.includes(folder)).forEach(startFolder)
+for (const test of browserTests) startTest(test, [test], timeout)
+folders.filter(folder => longFolders.includes(folder)).forEach(startFolder)
+folders.filter(folder => ![...waitingFolders, ...longFolders].includes(folder)).forEach(startFolder)
 for (const test of ownProcessTests) startTest(test, [test], timeout)
 t.end()
