@@ -67,7 +67,9 @@ export const startRedisServer = (...options: readonly string[]): Promise<RedisSe
 
 export const startRedisServerAt = async (place: ServerPlace, ...options: readonly string[]): Promise<RedisServer> => {
   const port = await freePort()
-  const defaults = ['--port', `${port}`, '--bind', place.host, '--protected-mode', 'no', '--save', '']
+  // A replica that joins waits 5 s for others, unless told otherwise.
+  const atOnce = ['--repl-diskless-sync-delay', '0']
+  const defaults = ['--port', `${port}`, '--bind', place.host, '--protected-mode', 'no', '--save', '', ...atOnce]
   return startServer(place, port, 'Ready to accept connections', dir => [...defaults, '--dir', dir, ...options])
 }
 

@@ -15,6 +15,7 @@ import { RedisConnection } from '../../../src/store/redis/redis-connection.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { freePort } from '../../support/free-port.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
+import { bounded } from '../../support/bounded.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
@@ -33,7 +34,7 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
     )
   const untilReachable = async () => {
     const start = systemClock.monotonic()
-    while (!(await isReachable())) await delay(5)
+    await waitUntil(isReachable)
     return systemClock.monotonic() - start
   }
 
@@ -92,15 +93,15 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
         notifications += 1
       }),
     )
-    while (!String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news')) await delay(5)
+    await waitUntil(async () => String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news'))
     await redis.kill()
     await redis.restart()
-    while (notifications === 0) await delay(5)
+    await waitUntil(() => notifications > 0)
     const before = notifications
     const other = await openStore(redis.address, systemClock)
     await other.changeAccount('acc_1', { plan: 'growth' })
     await other.close()
-    while (notifications === before) await delay(5)
+    await waitUntil(() => notifications > before)
     t.equal(notifications, before + 1, 'and each later change is notified once')
   })
 })
@@ -354,10 +355,8 @@ t.test('a connection closes at once when redis disconnects while it owes replies
     )
     const closed = connection.close().then(() => 'closed')
     sockets.forEach(end)
-    t.equal(await Promise.race([closed, delay(3_000)]), 'closed', way)
+    t.equal(await bounded(`close() after ${way}`, closed), 'closed', way)
     t.equal(await reply, 'StoreError')
     server.close()
   }
 })
-
-const delay = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))

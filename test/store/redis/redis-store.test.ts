@@ -374,7 +374,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const notified = new Promise<number | undefined>(resolve => {
       t.teardown(two.subscribe(resolve))
     })
-    while (!String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news')) await delay(5)
+    await waitUntil(async () => String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news'))
     await one.addAccount(alice)
     t.equal(await notified, changeGroupOf(alice.id))
     t.match(await two.account('alice'), alice)
@@ -500,8 +500,6 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await t.rejects(async () => store.account('alice'), { name: 'StoreError' })
   })
 })
-
-const delay = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 const credits = fc.oneof(fc.nat(30), fc.nat(500), fc.constantFrom(0, 1, 1_000, 1_001, Number.MAX_SAFE_INTEGER))
 /** Mostly less than was granted: the response to the request before was lost. */
