@@ -55,8 +55,8 @@ export interface SharedConfiguration {
 }
 
 export interface StartConfiguration extends Pick<SharedConfiguration, 'texts'> {
-  /** The text of gateway.yaml with which the gateway was started: until a restart, some of it stays in force. */
-  readonly startedWith: string
+  /** The files with which the gateway was started: until a restart, some of gateway.yaml stays in force. */
+  readonly startedWith: FileTexts
   /** What is served, where the listener of calls has TLS. */
   readonly tlsTexts?: TlsTexts | undefined
 }

@@ -1,5 +1,4 @@
 import cluster from 'node:cluster'
-import { gatewayFileName } from '../config/gateway-config.ts'
 import { reassignConnections } from '../runtime/connection-handover.ts'
 import type { AcceptedConnections } from '../runtime/connection-handover.ts'
 import type { PreparedReload } from '../core/reloader.ts'
@@ -149,7 +148,7 @@ export class WorkerPool {
       ...this.#options.handlersOf(worker),
       configuration: (_, reply) =>
         reply({
-          startedWith: this.#options.configuration.texts[gatewayFileName] ?? '',
+          startedWith: this.#options.configuration.texts,
           texts: this.#reload.configuration.texts,
           tlsTexts: this.#options.tlsTexts?.(),
         }),

@@ -10,6 +10,7 @@ import { isHostPort, parseAddress } from './addresses.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { checkOptions } from './check-options.ts'
 import { filesOnDisk } from './config-files.ts'
+import type { FileTexts } from './config-files.ts'
 import type { EffectiveFile } from './effective-file.ts'
 import { parseDuration } from './formats.ts'
 import { defaultRpcAddress, gatewaySchema } from './gateway-options.ts'
@@ -35,7 +36,7 @@ const networkFile = {
   schema: { type: 'object', properties: { ...networkSchema.properties, networks: networkSchema } },
 } as const satisfies OptionsLocation['otherFile']
 
-export const gatewayFileName = 'gateway.yaml'
+const gatewayFileName = 'gateway.yaml'
 
 /** Reads `<dir>/gateway.yaml`. The config is present exactly when there are no problems. */
 export const readGatewayConfig = (dir: string, env: Env, files = filesOnDisk): GatewayReadResult => {
@@ -53,9 +54,9 @@ export const readGatewayConfig = (dir: string, env: Env, files = filesOnDisk): G
   return { config, problems, warnings, ...tlsCheck, ...(isJsonObject(value) && { effective: { source, value, omitted: [] } }) }
 }
 
-/** Of the text of a `<dir>/gateway.yaml` that a gateway has accepted: the files that it names may be gone by now. */
-export const parseAcceptedGatewayConfig = (text: string, dir: string, env: Env): GatewayConfig => {
-  const source = parseYamlFile(text, join(dir, gatewayFileName), env)
+/** Of the texts of files that a gateway has accepted: the files that gateway.yaml names may be gone by now. */
+export const parseAcceptedGatewayConfig = (texts: FileTexts, dir: string, env: Env): GatewayConfig => {
+  const source = parseYamlFile(texts[gatewayFileName] ?? '', join(dir, gatewayFileName), env)
   const { options, problems } = checkGatewayOptions(source)
   if (options === undefined || source.problems.length + problems.length > 0)
     throw new Error('gateway.yaml, as the gateway has it, is not valid for the version of this process')

@@ -5,7 +5,7 @@ import { isDirectory } from '../util/files.ts'
 import { directoryError, displayPath, fileNamesIn, filesOf, filesOnDisk, recordTexts, yamlBaseNames } from './config-files.ts'
 import type { FileTexts } from './config-files.ts'
 import type { EffectiveFile } from './effective-file.ts'
-import { gatewayFileName, missingDirectoryHint, parseAcceptedGatewayConfig, readGatewayConfig } from './gateway-config.ts'
+import { missingDirectoryHint, parseAcceptedGatewayConfig, readGatewayConfig } from './gateway-config.ts'
 import type { GatewayReadResult } from './gateway-config.ts'
 import { openMethodTables } from './method-tables.ts'
 import { duplicateHosts } from './hosts.ts'
@@ -66,7 +66,7 @@ export const loadAcceptedConfig = async (
   const root = resolve(dir)
   const networks = await readNetworks(root, { plugins, env, files: filesOf(root, texts) })
   return {
-    gateway: parseAcceptedGatewayConfig(texts[gatewayFileName] ?? '', root, env),
+    gateway: parseAcceptedGatewayConfig(texts, root, env),
     networks: networks.flatMap(({ config }) => config ?? []),
     unserved: networks.flatMap(({ unserved }) => unserved ?? []),
     problems: sortProblems(networks.flatMap(({ problems }) => problems)),

@@ -37,8 +37,12 @@ t.test('a gateway.yaml that a gateway has accepted is read although the files th
     'store: lmdb:./data\nplans: { core: { dailyCredits: 1 } }\njwt: { issuer: https://a.test, audience: [b], keyFile: gone.json }\n'
   const dir = writeConfig(t.testdir(), { 'gateway.yaml': text })
   t.match(readConfig(dir, {}).problems, [{ message: /^jwt\.keyFile: / }])
-  t.match(parseAcceptedGatewayConfig(text, dir, {}), { store: { path: join(dir, 'data') }, plans: { core: { name: 'core' } }, workers: 1 })
-  t.throws(() => parseAcceptedGatewayConfig('', dir, {}), /as the gateway has it, is not valid/)
+  t.match(parseAcceptedGatewayConfig({ 'gateway.yaml': text }, dir, {}), {
+    store: { path: join(dir, 'data') },
+    plans: { core: { name: 'core' } },
+    workers: 1,
+  })
+  t.throws(() => parseAcceptedGatewayConfig({}, dir, {}), /as the gateway has it, is not valid/)
   t.end()
 })
 
