@@ -29,6 +29,8 @@ export interface RegionsWorld {
   readonly callsPerSecond: number
   /** Changes of accounts and keys. */
   readonly changesPerHour: number
+  /** Of the day, UTC, at which it begins. */
+  readonly startHour: number
   readonly warmUpSeconds: number
   readonly seconds: number
   /** This region cannot reach the store, from and until so many seconds of the measured time; to the end without `until`. */
@@ -38,12 +40,13 @@ export interface RegionsWorld {
 export interface RegionsResult {
   readonly calls: number
   readonly served: number
-  /** Calls that waited for the store: for their key, for whether keys have changed, or for credits. */
+  /** Calls that waited for the store. */
   readonly waited: number
-  readonly waitedForKey: number
-  readonly waitedForCredits: number
-  /** The first of their account at their gateway, which has neither key nor credits for them. */
+  /** Of these, the first of their account at their gateway, which had neither key nor credits for them. */
   readonly first: number
+  /** Of the others, those that waited for their key or for whether keys have changed, and those that waited for credits; some for both. */
+  readonly laterForKey: number
+  readonly laterForCredits: number
   /** Of all calls together. */
   readonly waitedMs: number
   /** Refused because the store could not be asked. */
@@ -65,7 +68,7 @@ const callBatchMs = 20
 
 /** Runs the real ledger of each gateway in virtual time. The n-th account calls an n-th as often as the first (Zipf's law). */
 export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResult> => {
-  const time = new VirtualTime(Date.UTC(2026, 0, 15, 6), () => undefined)
+  const time = new VirtualTime(Date.UTC(2026, 0, 15, world.startHour), () => undefined)
   const start = time.now
   const random = new SeededRandom(1)
   const clock: Clock = {
@@ -137,7 +140,7 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
   })
   const served = new Map<number, number>()
   const exhausted = new Set<number>()
-  const charge = (rank: number, { ledger }: SimulatedGateway, account: Account): Promise<void> | undefined => {
+  const charge = (rank: number, { ledger }: SimulatedGateway, account: Account, isFirst: boolean): Promise<void> | undefined => {
     const record = ({ kind }: { readonly kind: string }) => {
       if (kind === 'charged') {
         counted.served += 1
@@ -147,7 +150,7 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
     }
     const result = ledger.charge(account, cost)
     if (!(result instanceof Promise)) return record(result) as undefined
-    counted.waitedForCredits += 1
+    if (!isFirst) counted.laterForCredits += 1
     return result.then(record)
   }
   const call = () => {
@@ -156,18 +159,19 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
     const gateway = inRegion[(rank + random.integer(0, world.gatewaysOfAccount - 1)) % inRegion.length]
     if (gateway === undefined) return
     counted.calls += 1
-    if (!gateway.known.has(rank)) counted.first += 1
+    const isFirst = !gateway.known.has(rank)
     gateway.known.add(rank)
     const serve = (lookup: Lookup): Promise<void> | undefined => {
-      if (lookup.kind === 'granted') return charge(rank, gateway, lookup.account)
+      if (lookup.kind === 'granted') return charge(rank, gateway, lookup.account, isFirst)
       counted.unavailable += 1
       return undefined
     }
     const lookup = gateway.accounts.find(keys.textOf(rank))
-    if (lookup instanceof Promise) counted.waitedForKey += 1
+    if (lookup instanceof Promise && !isFirst) counted.laterForKey += 1
     const waiting = lookup instanceof Promise ? lookup.then(serve) : serve(lookup)
     if (waiting === undefined) return
     counted.waited += 1
+    if (isFirst) counted.first += 1
     const startedAt = time.now
     void waiting.then(() => {
       counted.waitedMs += time.now - startedAt
@@ -205,7 +209,7 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
 }
 
 const newCounts = () => ({
-  ...{ calls: 0, served: 0, waited: 0, waitedForKey: 0, waitedForCredits: 0, first: 0, waitedMs: 0, unavailable: 0, leaseRequests: 0 },
+  ...{ calls: 0, served: 0, waited: 0, first: 0, laterForKey: 0, laterForCredits: 0, waitedMs: 0, unavailable: 0, leaseRequests: 0 },
 })
 
 interface SimulatedGateway {

@@ -24,7 +24,9 @@ t.test('the ledger keeps its invariants in 250 simulations with faults of every 
 t.test(
   'ten regions at 20 to 250 ms: no credit over a balance, also when one is lost, few calls that wait, and little that is forfeited',
   async t => {
-    const { code, output } = await runSimulation('--regions', '--gateways', '2', '--accounts', '300', '--calls', '500', '--warm-up', '120')
+    const size = ['--gateways', '2', '--accounts', '300', '--calls', '500', '--warm-up', '120']
+    const worlds = ['all', 'back', 'gone', 'small'].flatMap(world => ['--world', world])
+    const { code, output } = await runSimulation('--regions', ...size, ...worlds)
     t.equal(code, 0, output)
     const lines = output.trim().split('\n')
     t.match(lines, [
@@ -35,6 +37,13 @@ t.test(
     ])
   },
 )
+
+t.test('a bound of the regions that does not hold is named, and the command fails', async t => {
+  const size = ['--gateways', '2', '--accounts', '300', '--calls', '500', '--warm-up', '10', '--seconds', '20']
+  const { code, output } = await runSimulation('--regions', ...size, '--world', 'all', '--changes', '360000')
+  t.equal(code, 1)
+  t.match(output, /^ {2}DOES NOT HOLD: of calls, at most 0.5 % wait/m)
+})
 
 t.test('each injected bug is caught, or the checks would be too weak', async t => {
   const { code, output } = await runSimulation('--bugs')

@@ -116,7 +116,7 @@ class AccountLedger implements CreditQuota, LeaseUser {
     const { lease } = this.#renewal
     lease.available -= cost
     this.lastChargedAt = now
-    if (lease.available < lease.renewBelow && !this.#balance.isBackingOff(now)) this.#renewal.requestSoon()
+    if (lease.available < lease.renewBelow) this.#renewal.requestSoon(now)
     return new LeaseCharge(this, lease, cost)
   }
 

@@ -6,7 +6,8 @@ export class CachedBalance {
   remaining = 0
   /** The last request failed. */
   isStoreUnavailable = false
-  #validUntil = -Infinity
+  /** When the store has responded. */
+  updatedAt = -Infinity
   #retryAt = -Infinity
 
   /** The last request failed so recently that the store must not be asked again yet. */
@@ -16,7 +17,7 @@ export class CachedBalance {
 
   /** The store has fewer credits than these, as far as is known. */
   isKnownInsufficient(credits: number, now: number): boolean {
-    return now < this.#validUntil && credits > this.remaining
+    return now < this.updatedAt + retryDelayMs && credits > this.remaining
   }
 
   recordAvailability(isAvailable: boolean, now: number): void {
@@ -27,19 +28,19 @@ export class CachedBalance {
   /** A response about the current day and limit. */
   update(remaining: number, now: number): void {
     this.remaining = remaining
-    this.#validUntil = now + retryDelayMs
+    this.updatedAt = now
   }
 
   /** The plan has another limit. */
   changeLimit(limit: number): void {
     this.remaining += limit - this.limit
     this.limit = limit
-    this.#validUntil = -Infinity
+    this.updatedAt = -Infinity
   }
 
   startDay(): void {
     this.remaining = this.limit
-    this.#validUntil = -Infinity
+    this.updatedAt = -Infinity
   }
 }
 

@@ -1,4 +1,5 @@
 import type { LeaseResponse } from '../../store/store.ts'
+import { dayMs } from '../../util/dates.ts'
 import { UnreturnedLeases } from './unreturned-leases.ts'
 import { CachedBalance } from './cached-balance.ts'
 import { Lease } from './lease.ts'
@@ -49,8 +50,10 @@ export class LeaseRenewal implements ScheduledRenewal {
   }
 
   /** Before the lease is used up: together with other accounts, unless little is left. */
-  requestSoon(): void {
-    if (this.lease.available < this.lease.renewBelow / 2) this.request()
+  requestSoon(now: number): void {
+    // While the store is not asked, the use is reported by a later check: an account at rest has none.
+    if (this.balance.isBackingOff(now)) this.scheduleChecks()
+    else if (this.lease.available < this.lease.renewBelow / 2) this.request()
     else this.#schedule.requestSoon(this)
   }
 
@@ -87,13 +90,22 @@ export class LeaseRenewal implements ScheduledRenewal {
   check(now: number): boolean {
     this.checkDay(now)
     if (!this.#areAllReturned) void this.#unreturnedLeases?.settle()
-    if (this.#isIdle(now) ? !this.lease.isSettled : this.lease.hasUnreportedUse) this.request()
-    return !this.#isSettled
+    if (this.#isIdle(now) ? !this.#isAtRest(now) : this.lease.hasUnreportedUse) this.request()
+    return !this.#isAtRest(now) || !this.#areAllReturned
   }
 
   evict(now: number): boolean {
+    this.checkDay(now)
     // An account that was never charged counts as idle for ever, and calls may wait for its first charge.
-    if (!this.#isSettled || this.#user.waiting.length > 0 || now - this.#user.lastChargedAt < leaseIdleTimeoutMs) return false
+    if (this.#user.waiting.length > 0 || now - this.#user.lastChargedAt < leaseIdleTimeoutMs) return false
+    const kept = this.#keptCredits(now)
+    if (kept > 0 || this.lease.available > 0) {
+      const isDue = this.lease.available > kept || now - this.balance.updatedAt >= keptCheckMs
+      // What is kept can wait for a store that is back.
+      if (isDue && this.#client.outageMs(now) === undefined) this.request()
+      return false
+    }
+    if (!this.lease.isSettled || !this.#areAllReturned) return false
     this.isStopped = true
     // Refunds have no effect from now on: with its next charge the account gets another lease. The balance stays that of its last calls.
     this.lease = new Lease(this.lease.day)
@@ -132,12 +144,11 @@ export class LeaseRenewal implements ScheduledRenewal {
 
   #targetSize(now: number): number {
     this.#sizing.sampleUse(this.lease.usedSinceCreated, now)
-    const { waiting } = this.#user
-    if (waiting.length === 0 && this.#isIdle(now)) {
+    if (this.#isIdle(now)) {
       this.#sizing.resetRate()
-      return 0
+      return this.#keptCredits(now)
     }
-    const waitingCost = waiting.reduce((sum, { cost }) => sum + cost, 0)
+    const waitingCost = this.#user.waiting.reduce((sum, { cost }) => sum + cost, 0)
     return this.#sizing.targetSize(this.balance.limit, this.#client.horizonMs, waitingCost)
   }
 
@@ -148,8 +159,9 @@ export class LeaseRenewal implements ScheduledRenewal {
     this.#overdraft.recordResponse(this.lease.overdraft)
     // The day or the plan may have changed meanwhile.
     if (lease !== this.lease || limit !== this.balance.limit) return
-    lease.renewBelow = Math.floor(lease.available / 2)
     this.balance.update(response.remaining, now)
+    // The first call of an idle account ends its rest.
+    lease.renewBelow = this.#isIdle(now) ? lease.available : Math.floor(lease.available / 2)
   }
 
   #replaceLease(today: number): void {
@@ -158,8 +170,16 @@ export class LeaseRenewal implements ScheduledRenewal {
     this.balance.startDay()
   }
 
-  get #isSettled(): boolean {
-    return this.lease.isSettled && this.#areAllReturned
+  /** Nothing of the lease is to be returned or reported until the next charge. */
+  #isAtRest(now: number): boolean {
+    if (!this.lease.isReported) return false
+    return this.lease.available === 0 || (this.#isIdle(now) && this.lease.available <= this.#keptCredits(now))
+  }
+
+  /** Of an idle account: for a day after its last call. */
+  #keptCredits(now: number): number {
+    if (this.#schedule.hasTooManyAccounts || now - this.#user.lastChargedAt >= dayMs) return 0
+    return this.#sizing.keptSize(this.balance.remaining * this.#client.keptShare)
   }
 
   get #areAllReturned(): boolean {
@@ -168,17 +188,20 @@ export class LeaseRenewal implements ScheduledRenewal {
 
   /** Among many accounts each may call rarely, and a lease that nobody misses is kept for the next call; far from the store, in any case. */
   #isIdle(now: number): boolean {
+    if (this.#user.waiting.length > 0) return false
     const isSmall = this.lease.available <= smallLeaseShare * this.balance.remaining
     const timeoutMs = isSmall && this.#schedule.hasManyAccounts ? smallLeaseIdleTimeoutMs : leaseIdleTimeoutMs
     return now - this.#user.lastChargedAt >= timeoutMs * (isSmall ? this.#client.distanceFactor : 1)
   }
 }
 
-/** The credits of an idle account are returned to the store after this time. */
+/** The credits of an idle account are returned to the store after this time, but for those that it keeps. */
 export const leaseIdleTimeoutMs = 2_000
 export const smallLeaseIdleTimeoutMs = 60_000
 /** Of what is left in the store. */
 const smallLeaseShare = 1 / 500
+/** How often the store is asked whether an idle account may keep its credits: not where few are left. */
+const keptCheckMs = 3_600_000
 /** A lost message must not cost credits. */
 const maxStopAttempts = 3
 
@@ -205,6 +228,11 @@ class LeaseSizing {
   /** The account has been idle. */
   resetRate(): void {
     this.#creditsPerMs = 0
+  }
+
+  /** The credits of some calls, as far as these are at most `most`, which is negative where the limit was lowered. */
+  keptSize(most: number): number {
+    return Math.max(0, Math.min(minCallsPerLease, Math.floor(most / Math.max(1, this.#maxCost)))) * this.#maxCost
   }
 
   /**

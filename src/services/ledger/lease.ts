@@ -40,9 +40,14 @@ export class Lease {
     return Math.max(0, this.#granted - this.#recordedGrants)
   }
 
-  /** No credits are available, everything is on record in the store, and no request is in flight. */
+  /** Everything is on record in the store, and no request is in flight. */
+  get isReported(): boolean {
+    return !this.hasUnreportedUse && this.#lastResponseSeq === this.#lastRequestSeq
+  }
+
+  /** The same, and no credits are available. */
   get isSettled(): boolean {
-    return this.available === 0 && !this.hasUnreportedUse && this.#lastResponseSeq === this.#lastRequestSeq
+    return this.available === 0 && this.isReported
   }
 
   /** Takes available credits away; the next request returns them to the store. */

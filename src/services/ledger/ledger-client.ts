@@ -84,6 +84,11 @@ export class LedgerClient {
     return Math.min(maxDistanceFactor, Math.max(1, this.#roundTripMs / nearRoundTripMs))
   }
 
+  /** The part of what is left in the store that an idle account keeps in this process, so that its next call does not wait. 0 near the store. */
+  get keptShare(): number {
+    return this.distanceFactor > 1 ? Math.min(maxKeptShare, maxKeptShareOfAll / this.#liveProcesses) : 0
+  }
+
   /** A charge is refused because the leased credits are used up, and the store cannot be asked. The log says when this begins and when it ends. */
   recordRefusal(): void {
     if (this.#unavailableSince === Infinity) return
@@ -200,6 +205,9 @@ const heartbeatIntervalMs = 1_000
 /** Up to this distance, nothing is kept for longer. */
 const nearRoundTripMs = 5
 const maxDistanceFactor = 50
+/** Of one process, and of all together. */
+const maxKeptShare = 1 / 500
+const maxKeptShareOfAll = 1 / 200
 /** With each response, so that a store that has moved away is noticed. */
 const roundTripGrowthFactor = 1.01
 

@@ -3,23 +3,23 @@ import type { Clock, Timer } from '../clock.ts'
 /** What an account has to do by the clock. */
 export interface ScheduledRenewal {
   request(): void
-  /** Requests what is due. False: nothing is leased, and nothing is to be reported. */
+  /** Requests what is due. False: nothing is to be returned or reported until the next charge. */
   check(now: number): boolean
-  /** Called when nothing has been leased for long. False: the account is in use. */
+  /** Called when check() was false ten minutes ago, and as often again. False: the account is in use, or keeps credits. */
   evict(now: number): boolean
 }
 
 /**
  * Runs the checks and renewals of all accounts of a process on one timer, so that the store writes those of one tick together: a commit of LMDB
- * costs as much as a hundred requests. Accounts with nothing leased take no time.
+ * costs as much as a hundred requests. Accounts at rest take no time.
  */
 export class RenewalSchedule {
   readonly #clock: Clock
   readonly #due = new Set<ScheduledRenewal>()
   /** By the time of the last check, in this order. */
   readonly #active = new Map<ScheduledRenewal, number>()
-  /** By the time since when nothing is leased, in this order. */
-  readonly #settled = new Map<ScheduledRenewal, number>()
+  /** At rest, by the time since then, in this order. */
+  readonly #resting = new Map<ScheduledRenewal, number>()
   #timer: Timer | undefined
   /** Infinity while the timer is not set. */
   #timerDelayMs = Infinity
@@ -33,30 +33,35 @@ export class RenewalSchedule {
     return this.#active.size > checksPerSecond
   }
 
+  /** So many that none keeps credits while it is idle: each takes 0.7 kB. */
+  get hasTooManyAccounts(): boolean {
+    return this.#active.size + this.#resting.size > maxAccounts
+  }
+
   /** Has the account request credits at the next tick. */
   requestSoon(account: ScheduledRenewal): void {
     this.#due.add(account)
     this.#schedule()
   }
 
-  /** Has the account checked each second, or more seldom among many, until nothing is leased. */
+  /** Has the account checked each second, or more seldom among many, until it is at rest. */
   add(account: ScheduledRenewal): void {
     if (this.#active.has(account)) return
-    this.#settled.delete(account)
+    this.#resting.delete(account)
     this.#active.set(account, this.#clock.monotonic())
     this.#schedule()
   }
 
   remove(account: ScheduledRenewal): void {
-    for (const accounts of [this.#due, this.#active, this.#settled]) accounts.delete(account)
-    if (this.#due.size + this.#active.size + this.#settled.size > 0) return
+    for (const accounts of [this.#due, this.#active, this.#resting]) accounts.delete(account)
+    if (this.#due.size + this.#active.size + this.#resting.size > 0) return
     this.#timer?.cancel()
     this.#timerDelayMs = Infinity
   }
 
   #schedule(): void {
     const isActive = this.#due.size > 0 || this.#active.size > 0
-    const delayMs = isActive ? tickMs : this.#settled.size > 0 ? evictionCheckMs : Infinity
+    const delayMs = isActive ? tickMs : this.#resting.size > 0 ? evictionCheckMs : Infinity
     if (this.#timerDelayMs <= delayMs) return
     this.#timer?.cancel()
     this.#timerDelayMs = delayMs
@@ -69,7 +74,7 @@ export class RenewalSchedule {
     for (const account of this.#due) account.request()
     this.#due.clear()
     this.#checkActive(now)
-    this.#evictSettled(now)
+    this.#evictResting(now)
     this.#schedule()
   }
 
@@ -83,15 +88,15 @@ export class RenewalSchedule {
       checksLeft -= 1
       this.#active.delete(account)
       if (account.check(now)) this.#active.set(account, now)
-      else this.#settled.set(account, now)
+      else this.#resting.set(account, now)
     }
   }
 
-  #evictSettled(now: number): void {
-    for (const [account, since] of this.#settled) {
+  #evictResting(now: number): void {
+    for (const [account, since] of this.#resting) {
       if (now - since < evictAfterMs) return
-      this.#settled.delete(account)
-      if (!account.evict(now)) this.#settled.set(account, now)
+      this.#resting.delete(account)
+      if (!account.evict(now)) this.#resting.set(account, now)
     }
   }
 }
@@ -100,6 +105,7 @@ const tickMs = 100
 export const minCheckIntervalMs = 1_000
 export const maxCheckIntervalMs = 10_000
 export const checksPerSecond = 200
+const maxAccounts = 50_000
 /** Nothing is lost: the store has the day's use on record, and its first response brings it back. */
 const evictAfterMs = 600_000
 const evictionCheckMs = 5_000

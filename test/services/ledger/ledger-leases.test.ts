@@ -1,6 +1,8 @@
 import t from '../../support/tap.ts'
-import type { ChargeResult } from '../../../src/services/ledger/index.ts'
+import type { Account } from '../../../src/plugin/call.ts'
+import type { ChargeResult, LedgerService } from '../../../src/services/ledger/index.ts'
 import { openLedger } from '../../../src/services/ledger/index.ts'
+import { dayMs, hourMs } from '../../../src/util/dates.ts'
 import { TestLog } from '../../support/fakes.ts'
 import { TestCluster, accountWith, drainEventLoop, isPending, kindsOf } from './ledger-test-cluster.ts'
 
@@ -219,6 +221,121 @@ t.test(
     t.same([sumOf('used'), sumOf('held')], [300 * 160, 0])
   },
 )
+
+t.test('far from the store', async t => {
+  const startFar = async (processes: number, start?: number) => {
+    const cluster = new TestCluster(start)
+    cluster.network.roundTripMs = 20
+    const ledgers = []
+    for (let i = 0; i < processes; i += 1) {
+      const starting = cluster.start()
+      await cluster.advance(20)
+      ledgers.push((await starting).ledger)
+    }
+    // Each learns with its heartbeat how many there are.
+    await cluster.advance(1_100)
+    const chargeFirst = async (ledger: LedgerService, account: Account, cost: number) => {
+      const result = ledger.charge(account, cost)
+      await cluster.advance(40, 20)
+      return result
+    }
+    const waitAnHour = () => cluster.advance(hourMs, 500)
+    return { cluster, ledgers, chargeFirst, waitAnHour }
+  }
+
+  t.test('an idle account keeps the credits of some calls: its next call does not wait, and is reported within seconds', async t => {
+    const { cluster, ledgers, chargeFirst, waitAnHour } = await startFar(1)
+    const account = accountWith(1_000_000)
+    for (const ledger of ledgers) {
+      await chargeFirst(ledger, account, 80)
+      for (let hour = 0; hour < 5; hour += 1) await waitAnHour()
+      t.match(cluster.network.dayTotals('acc_1'), { used: 80, held: 640 })
+      t.ok(cluster.network.requests.length < 20, 'the store is asked once an hour')
+      t.match(ledger.charge(account, 80), { kind: 'charged' })
+      await cluster.advance(2_000)
+      t.match(cluster.network.dayTotals('acc_1'), { used: 160 })
+      await waitAnHour()
+      t.match(cluster.network.dayTotals('acc_1'), { used: 160, held: 640 })
+      void ledger.stop()
+      await cluster.advance(100, 20)
+      t.match(cluster.network.dayTotals('acc_1'), { used: 160, held: 0 })
+    }
+  })
+
+  t.test('all processes keep 0.5 % of what is left together, in whole calls', async t => {
+    const { cluster, ledgers, chargeFirst, waitAnHour } = await startFar(20)
+    for (const ledger of ledgers) {
+      await chargeFirst(ledger, accountWith(1_000_000, 'acc_some'), 80)
+      await chargeFirst(ledger, accountWith(300_000, 'acc_none'), 80)
+    }
+    await waitAnHour()
+    // Of 250 credits each, and of 75.
+    t.match(cluster.network.dayTotals('acc_some'), { used: 20 * 80, held: 20 * 240 })
+    t.match(cluster.network.dayTotals('acc_none'), { used: 20 * 80, held: 0 })
+  })
+
+  t.test('what is kept is returned within two hours where the account has used up the rest, and other processes can use it', async t => {
+    const { cluster, ledgers, chargeFirst, waitAnHour } = await startFar(2)
+    const [idle, busy] = ledgers
+    if (idle === undefined || busy === undefined) throw new Error('two ledgers were started')
+    const account = accountWith(400_000)
+    const useUp = async () => {
+      while ((await chargeFirst(busy, account, 80)).kind === 'charged');
+      await cluster.advance(2_000)
+    }
+    await chargeFirst(idle, account, 80)
+    await waitAnHour()
+    t.equal(cluster.network.dayTotals('acc_1').held, 640)
+    await useUp()
+    t.match(cluster.network.dayTotals('acc_1'), { used: 400_000 - 640 })
+    await waitAnHour()
+    await waitAnHour()
+    await useUp()
+    t.match(cluster.network.dayTotals('acc_1'), { used: 400_000, held: 0 })
+  })
+
+  t.test('an account that keeps credits has some of the next day too, and returns those of the day that is over', async t => {
+    const { cluster, ledgers, chargeFirst, waitAnHour } = await startFar(1, Date.UTC(2026, 0, 15, 22, 30))
+    for (const ledger of ledgers) {
+      await chargeFirst(ledger, accountWith(1_000_000), 80)
+      await waitAnHour()
+      await waitAnHour()
+      const [yesterday, today] = [15, 16].map(date => Date.UTC(2026, 0, date) / dayMs)
+      t.match(cluster.network.dayTotals('acc_1', yesterday), { used: 80, held: 0 })
+      t.match(cluster.network.dayTotals('acc_1', today), { used: 0, held: 640 })
+      t.match(ledger.charge(accountWith(1_000_000), 80), { kind: 'charged', day: today })
+    }
+  })
+
+  t.test('a day after its last call an account keeps nothing, and is evicted', async t => {
+    const { cluster, ledgers, chargeFirst, waitAnHour } = await startFar(1)
+    for (const ledger of ledgers) {
+      await chargeFirst(ledger, accountWith(1_000_000), 80)
+      for (let hour = 0; hour < 25; hour += 1) await waitAnHour()
+      t.match(cluster.network.dayTotals('acc_1'), { held: 0 })
+      const before = cluster.network.requests.length
+      await chargeFirst(ledger, accountWith(1_000_000), 80)
+      t.equal(cluster.network.requests[before]?.counters, undefined)
+    }
+  })
+
+  t.test('while the store is unreachable the credits that are kept can be used, and no request is made for those that are not', async t => {
+    const { cluster, ledgers, chargeFirst, waitAnHour } = await startFar(1)
+    for (const ledger of ledgers) {
+      await chargeFirst(ledger, accountWith(1_000_000), 80)
+      await waitAnHour()
+      cluster.network.isDown = true
+      const before = cluster.network.requests.length
+      await waitAnHour()
+      await waitAnHour()
+      t.equal(cluster.network.requests.length, before)
+      for (let i = 0; i < 8; i += 1) t.match(ledger.charge(accountWith(1_000_000), 80), { kind: 'charged' })
+      cluster.network.isDown = false
+      await cluster.advance(3_000)
+      t.match(cluster.network.dayTotals('acc_1'), { used: 9 * 80 })
+    }
+  })
+})
 
 t.test('requests that no call waits for are sent together', async t => {
   const cluster = new TestCluster()

@@ -27,10 +27,14 @@ export class ManualNetwork implements LedgerStore {
   isDown = false
   /** Heartbeats never get a response. */
   holdsHeartbeats = false
+  /** Of each message and its answer. */
+  roundTripMs = 0
   readonly #store: InMemoryLedgerStore
+  readonly #clock: Clock
 
-  constructor(store: InMemoryLedgerStore) {
+  constructor(store: InMemoryLedgerStore, clock: Clock) {
     this.#store = store
+    this.#clock = clock
     this.horizonMs = store.horizonMs
   }
 
@@ -42,6 +46,7 @@ export class ManualNetwork implements LedgerStore {
   async heartbeat(process: string): Promise<HeartbeatResponse> {
     if (this.isDown) throw new Error('connection refused')
     if (this.holdsHeartbeats) return new Promise(() => {})
+    if (this.roundTripMs > 0) await this.#travel()
     return this.#store.heartbeat(process)
   }
 
@@ -64,8 +69,13 @@ export class ManualNetwork implements LedgerStore {
     for (; this.messages.length > 0; await drainEventLoop()) this.take(0)()
   }
 
+  #travel(): Promise<void> {
+    return new Promise(resolve => this.#clock.after(this.roundTripMs, resolve))
+  }
+
   async #transmit<T>(request: () => Promise<T>): Promise<T> {
     if (this.isDown) throw new Error('connection refused')
+    if (this.roundTripMs > 0) await this.#travel()
     if (!this.holdsMessages) return request()
     return new Promise((resolve, reject) => {
       this.messages.push(() => {
@@ -117,7 +127,7 @@ export class TestCluster {
 
   constructor(start = Date.UTC(2026, 0, 15, 12)) {
     this.clock = new TestClock(start)
-    this.network = new ManualNetwork(new InMemoryLedgerStore(this.clock))
+    this.network = new ManualNetwork(new InMemoryLedgerStore(this.clock), this.clock)
   }
 
   async start(): Promise<TestProcess> {
