@@ -36,6 +36,9 @@ export interface StoreContents extends Pick<Store, 'warnings'> {
   readonly isMoved: boolean
 }
 
+/** Up to this round trip a store is near: that calls wait for it costs little. */
+export const nearStoreMs = 5
+
 /** A store that has not answered after this time counts as unreachable. */
 export const storeTimeoutMs = 1_000
 

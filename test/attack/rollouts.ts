@@ -114,10 +114,14 @@ const openPlainProxy = async (gateways: readonly GatewayProcess[]): Promise<Runn
 
 export const rollouts: Attack = {
   name: 'rollouts',
-  summary: 'gateways on one Redis are replaced one after the other behind a proxy with its shipped file; one is added, one removed',
+  summary: 'on Linux: gateways on one Redis are replaced one by one behind a proxy with its shipped file; one is added, one removed',
   async run({ scale, log }) {
     if (skipWithoutRedis !== false) {
       log(`not run: ${skipWithoutRedis}`)
+      return []
+    }
+    if (process.platform !== 'linux') {
+      log('not run: gateways listen on 127.0.2.1 and so on, as Caddy checks all at one port, and only Linux has these addresses')
       return []
     }
     const { installed, missing } = proxies()

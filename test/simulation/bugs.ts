@@ -156,8 +156,15 @@ export const bugs: readonly Bug[] = [
   {
     name: 'the overdraft of an idle account is not reported to the store',
     file: 'src/services/ledger/lease-renewal.js',
-    original: '!this.lease.isSettled : ',
+    original: '!this.#isAtRest(now) : ',
     replacement: 'this.lease.available > 0 : ',
+  },
+  {
+    name: 'an idle account whose limit was lowered returns credits that it does not have',
+    file: 'src/services/ledger/lease-renewal.js',
+    original: 'Math.max(0, Math.min(minCallsPerLease, Math.floor(most / Math.max(1, this.#maxCost))))',
+    replacement: 'Math.min(minCallsPerLease, Math.floor(most / Math.max(1, this.#maxCost)))',
+    firstSeed: 1_714,
   },
   {
     name: 'credits that were used before an account was evicted can be spent again',

@@ -38,7 +38,10 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
   let plans = initialPlans
   // Apart: the id of a key must not be accepted in place of the key.
   const [byText, byId] = [new LookupCache(), new LookupCache()]
-  const changeCheck = new ChangeCheck(store, clock, [byText, byId])
+  const changeCheck = new ChangeCheck(store, clock, [byText, byId], () => {
+    for (const text of byText.staleKeys(maxRefreshedKeys)) void readByText(text)
+    for (const id of byId.staleKeys(maxRefreshedKeys)) void readById(id)
+  })
   const shared = {
     toLookup: (row: KeyWithAccount | undefined) => toLookup(row, plans),
     onOutage: () => changeCheck.recordOutage(),
@@ -77,6 +80,9 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
     find: openKeyLookups({ cache: byText, changeCheck, clock, findUncached }),
   }
 }
+
+/** After one check for changes: a change of all accounts must not have all keys read at once. */
+const maxRefreshedKeys = 100
 
 const malformedKey: Lookup = { kind: 'malformed' }
 const revokedKey: Lookup = { kind: 'revoked' }

@@ -1,4 +1,4 @@
-import { changeGroupCount } from '../../store/store.ts'
+import { changeGroupCount, nearStoreMs } from '../../store/store.ts'
 import type { AccountStore, ChangeCounts } from '../../store/store.ts'
 import type { Account, Key } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
@@ -81,6 +81,16 @@ export class LookupCache {
     else this.#groupVersions[group] = this.#version
   }
 
+  /** Keys that exist whose results are stale: at most so many, those that were used last. */
+  staleKeys(most: number): readonly string[] {
+    const stale: string[] = []
+    for (const [text, entry] of this.#existing.entries()) {
+      if (stale.length === most) break
+      if (!this.#isValid(entry)) stale.push(text)
+    }
+    return stale
+  }
+
   setStoreAvailable(isAvailable: boolean): void {
     this.#isStoreAvailable = isAvailable
     // Keys that were unknown may exist by now.
@@ -135,6 +145,7 @@ export class ChangeCheck {
   readonly #store: KeyStore
   readonly #clock: Clock
   readonly #caches: readonly LookupCache[]
+  readonly #refresh: () => void
   #known: ChangeCounts | undefined
   #validUntil = -Infinity
   #repeatAt = -Infinity
@@ -142,10 +153,12 @@ export class ChangeCheck {
   /** Keys were looked up since the check began. */
   #isInUse = false
 
-  constructor(store: KeyStore, clock: Clock, caches: readonly LookupCache[]) {
+  /** `refresh` reads stale keys again: called after a change, where the next call of each would wait for a store that is far away. */
+  constructor(store: KeyStore, clock: Clock, caches: readonly LookupCache[], refresh: () => void) {
     this.#store = store
     this.#clock = clock
     this.#caches = caches
+    this.#refresh = refresh
   }
 
   /** Returns a promise only where its result is too old. */
@@ -192,14 +205,16 @@ export class ChangeCheck {
   /** `changed` is undefined where nothing has; else it may be as old as the request for it. */
   #record(changed: ChangeCounts | undefined, requestedAt: number): void {
     this.#validUntil = requestedAt + changeCheckIntervalMs
-    // As long before as two checks take, because the next one begins with a call.
-    this.#repeatAt = this.#validUntil - 2 * (this.#clock.monotonic() - requestedAt) - repeatMarginMs
+    // As long before as two checks take, and more, because the next one begins with a call.
+    const roundTripMs = this.#clock.monotonic() - requestedAt
+    this.#repeatAt = this.#validUntil - 2 * roundTripMs - (roundTripMs > nearStoreMs ? farRepeatMarginMs : repeatMarginMs)
     const groups = changed && changedGroups(this.#known, changed)
     for (const cache of this.#caches) {
       cache.setStoreAvailable(true)
       for (const group of groups ?? []) cache.invalidate(group)
     }
     this.#known = changed ?? this.#known
+    if (groups !== undefined && roundTripMs > nearStoreMs) this.#refresh()
   }
 }
 
@@ -212,4 +227,5 @@ const changedGroups = (known: ChangeCounts | undefined, { byGroup }: ChangeCount
 
 /** Half of the second within which a change must take effect. */
 const changeCheckIntervalMs = 500
-const repeatMarginMs = 50
+/** A call in this time before begins the next check: with few calls a second there is none in a short one, and a later call waits. */
+const [repeatMarginMs, farRepeatMarginMs] = [50, 200]

@@ -1,4 +1,4 @@
-import { StoreError, StoreRemovedError, storeTimeoutMs } from '../../store/store.ts'
+import { StoreError, StoreRemovedError, nearStoreMs, storeTimeoutMs } from '../../store/store.ts'
 import type { LeaseResponse, LedgerStore, StoreDay } from '../../store/store.ts'
 import { TimeoutError, createSemaphore, withTimeout } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
@@ -81,7 +81,7 @@ export class LedgerClient {
   /** How many times longer than near a store a lease that is not used is kept: a call that waits for another one would wait for longer. */
   get distanceFactor(): number {
     if (this.#roundTripMs === Infinity) return 1
-    return Math.min(maxDistanceFactor, Math.max(1, this.#roundTripMs / nearRoundTripMs))
+    return Math.min(maxDistanceFactor, Math.max(1, this.#roundTripMs / nearStoreMs))
   }
 
   /** The part of what is left in the store that an idle account keeps in this process, so that its next call does not wait. 0 near the store. */
@@ -202,8 +202,6 @@ export class LedgerClient {
 
 const heartbeatIntervalMs = 1_000
 
-/** Up to this distance, nothing is kept for longer. */
-const nearRoundTripMs = 5
 const maxDistanceFactor = 50
 /** Of one process, and of all together. */
 const maxKeptShare = 1 / 500

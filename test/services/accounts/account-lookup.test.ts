@@ -248,7 +248,23 @@ t.test('a remote store', async t => {
     const first = accounts.find(generateApiKey())
     for (const each of asked.splice(0)) each.answer() // the key, and the check for changes
     await first
-    return { accounts, addKey, asked, clock, store }
+    const thereAndBackMs = 150
+    let answers: readonly { readonly at: number; answer(): void }[] = []
+    /** Looks up the key, once every 50 ms, in a store that answers after 150 ms. True for a result without a promise. */
+    const lookUpFarAway = async (key: Secret, steps: number): Promise<readonly boolean[]> => {
+      const found: boolean[] = []
+      for (let step = 0; step < steps; step += 1) {
+        found.push(!(accounts.find(key) instanceof Promise))
+        const now = clock.monotonic()
+        answers = [...answers, ...asked.splice(0).map(({ answer }) => ({ at: now + thereAndBackMs, answer }))]
+        for (const { answer } of answers.filter(({ at }) => at <= now)) answer()
+        answers = answers.filter(({ at }) => at > now)
+        await new Promise(setImmediate)
+        clock.advance(50)
+      }
+      return found
+    }
+    return { accounts, addKey, asked, clock, store, lookUpFarAway }
   }
 
   t.test('is read once for all calls that wait for the same key', async t => {
@@ -289,30 +305,24 @@ t.test('a remote store', async t => {
   })
 
   t.test('is checked again before the last check is too old, so that calls do not wait for one that is far away', async t => {
-    const { accounts, store, addKey, asked, clock } = await setUpRemote()
+    const { accounts, store, addKey, clock, lookUpFarAway } = await setUpRemote()
     const key = await addKey({ id: 'key_1' })
-    const thereAndBackMs = 150
-    let answers: readonly { readonly at: number; answer(): void }[] = []
-    /** Looks up the key, once every 50 ms, in a store that answers after 150 ms. True for a result without a promise. */
-    const run = async (steps: number) => {
-      const found: boolean[] = []
-      for (let step = 0; step < steps; step += 1) {
-        found.push(!(accounts.find(key) instanceof Promise))
-        const now = clock.monotonic()
-        answers = [...answers, ...asked.splice(0).map(({ answer }) => ({ at: now + thereAndBackMs, answer }))]
-        for (const { answer } of answers.filter(({ at }) => at <= now)) answer()
-        answers = answers.filter(({ at }) => at > now)
-        await new Promise(setImmediate)
-        clock.advance(50)
-      }
-      return found
-    }
-    t.same((await run(100)).slice(30), Array(70).fill(true))
+    t.same((await lookUpFarAway(key, 100)).slice(30), Array(70).fill(true))
     await store.revokeKey('key_1', 5)
-    await run(20)
+    await lookUpFarAway(key, 20)
     t.match(accounts.find(key), { kind: 'revoked' })
     clock.advance(500)
     t.ok(accounts.find(key) instanceof Promise, 'the result of the last check is too old')
+  })
+
+  t.test('that is far away is read again after a change, before the next call of a key', async t => {
+    const { accounts, store, addKey, lookUpFarAway } = await setUpRemote()
+    const [busy, seldom] = [await addKey(), await addKey()]
+    await lookUpFarAway(seldom, 20)
+    await lookUpFarAway(busy, 20)
+    await store.changeAccount('acc_1', { credits: 3 })
+    await lookUpFarAway(busy, 30)
+    t.match(accounts.find(seldom), { kind: 'granted', account: { plan: { dailyCredits: 3 } } })
   })
 
   t.test('is read again when it changed during a read', async t => {
