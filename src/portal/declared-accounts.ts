@@ -198,10 +198,14 @@ const withoutUndefined = ({
 })
 
 /** A suspension or a deletion by somebody else stays, unless the file says `suspended: false`. */
-const declaredState = ({ suspended }: DeclaredAccount, row: AccountRow, now: number): Pick<AccountChange, 'suspended' | 'deleteAt'> => {
+const declaredState = (
+  { suspended }: DeclaredAccount,
+  row: AccountRow,
+  now: number,
+): Pick<AccountChange, 'suspended' | 'suspensionReason' | 'deleteAt'> => {
   const { declared } = row
   const isByApply = declared !== undefined && declared.suspended === row.suspended && declared.deleteAt === row.deleteAt
-  if (suspended === false || (suspended === undefined && isByApply)) return { suspended: null, deleteAt: null }
+  if (suspended === false || (suspended === undefined && isByApply)) return { suspended: null, suspensionReason: null, deleteAt: null }
   const deleteAt = isByApply ? null : (row.deleteAt ?? null)
   return { suspended: row.suspended ?? (suspended === true ? now : null), deleteAt }
 }

@@ -116,10 +116,15 @@ const responseSchemas = {
   EmailConfirmation: emailConfirmationSchema,
   Account: object({
     account: accountRefSchema,
-    plan: object({ name: text, dailyCredits: countOrNull, forwarding: flag }),
+    plan: object({
+      ...{ name: text, dailyCredits: countOrNull, forwarding: flag },
+      rate: { type: ['number', 'null'], description: 'Calls per second, on networks that limit rates.' },
+      burst: { ...countOrNull, description: 'Calls that may come at once.' },
+    }),
     balance: balanceSchema,
     state: { type: 'string', enum: accountStates, description: 'Calls are refused unless it is active.' },
     suspended: timeOrNull,
+    suspensionReason: { ...textOrNull, description: 'Why, as the operator says.' },
     deleteAt: { ...timeOrNull, description: 'When the account is removed, unless that is undone before.' },
     hours: { type: 'array', items: object({ start: time, calls: count, failed: count, credits: count }) },
     creditsPerHour: count,

@@ -54,6 +54,8 @@ export interface AccountRow {
   readonly label?: string
   /** Since when its keys are refused until the operator resumes it. Milliseconds since 1970, as are all times of accounts and keys. */
   readonly suspended?: number
+  /** Why the operator has suspended it, as people of the account read it. */
+  readonly suspensionReason?: string
   /** When the account is removed, unless the operator resumes it before. Such an account is suspended. */
   readonly deleteAt?: number
   /** As `suspended`, where the account was made by a sign-up that the operator has not approved. */
@@ -97,7 +99,7 @@ type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | 
 /** An account always has a plan. */
 export type AccountChange = RowChange<
   AccountRow,
-  'credits' | 'label' | 'suspended' | 'deleteAt' | 'awaitsApproval' | 'declared' | 'requestLog'
+  'credits' | 'label' | 'suspended' | 'suspensionReason' | 'deleteAt' | 'awaitsApproval' | 'declared' | 'requestLog'
 > &
   Partial<Pick<AccountRow, 'plan'>>
 export type KeyChange = RowChange<KeyRow, Exclude<keyof KeyRow, 'id' | 'account' | 'hint' | 'created' | 'revoked'>>

@@ -31,8 +31,10 @@ t.test('an account can have its own credits, which stay when its plan changes, u
 t.test('an account is suspended and resumed, and has a label', async t => {
   const { json, run } = await createTestConfigs(t)
   t.match(await json(accountsCommand, 'add', 'alice', '--plan', 'core', '--label', 'customer 7'), { label: 'customer 7' })
-  t.match(await json(accountsCommand, 'suspend', 'alice'), { suspended: time })
+  t.match(await json(accountsCommand, 'suspend', 'alice'), { suspended: time, suspensionReason: null })
   t.match((await run(accountsCommand, 'list')).out[1], /^alice  core  plan     0     customer 7  acc_\w+  20\S+Z  suspended at 20/)
+  t.match((await run(accountsCommand, 'suspend', 'alice', '--reason', 'Unpaid')).out, [/^account alice: suspended at 20\S+Z: Unpaid$/])
+  t.match(await json(accountsCommand, 'suspend', 'alice'), { suspensionReason: 'Unpaid' }, 'a reason stays unless another is given')
   t.same((await run(accountsCommand, 'resume', 'alice')).out, ['account alice: active'])
   t.match((await run(accountsCommand, 'delete', 'alice')).out, [/^account alice: suspended, to be removed at 20\S+Z$/])
   t.match(await json(accountsCommand, 'list'), [{ suspended: time, deleteAt: time }])
@@ -43,7 +45,16 @@ t.test('an account is suspended and resumed, and has a label', async t => {
   t.same(await setLabel('customer 9', '--plan', 'growth'), ['account alice is on plan growth and has the label "customer 9" now'])
   t.same(await setLabel(''), ['account alice has no label now'])
   const resumed = await json(accountsCommand, 'set', 'alice', '--label', '')
-  t.match(resumed, { name: 'alice', plan: 'growth', credits: null, label: null, suspended: null, deleteAt: null, created: time })
+  t.match(resumed, {
+    name: 'alice',
+    plan: 'growth',
+    credits: null,
+    label: null,
+    suspended: null,
+    suspensionReason: null,
+    deleteAt: null,
+    created: time,
+  })
   for (const label of ['x'.repeat(201), 'two\u2028lines', '\u202egpj.a']) {
     t.match((await run(accountsCommand, 'set', 'alice', '--label', label)).err[0], /^--label must be a text of at most 200 printable/)
   }

@@ -88,7 +88,7 @@ const exampleInputs: Readonly<
   'accounts list': search => ({ search }),
   'accounts show': id => ({ id }),
   'accounts set': id => ({ id, plan: 'growth', credits: 8_000, label: 'customer 10' }),
-  'accounts suspend': id => ({ id }),
+  'accounts suspend': id => ({ id, reason: 'Invoice 17 is unpaid' }),
   'accounts delete': id => ({ id }),
   'accounts resume': id => ({ id }),
   'keys add': id => ({

@@ -414,13 +414,13 @@ t.test('portal', async t => {
   t.test('the keys of a suspended account are refused within a second, until it is resumed', async t => {
     const { json: key } = await bob.post('/keys', { name: 'of a suspended account' })
     await waitUntil(async () => !(await isRefused(gateway, key.key)))
-    t.equal((await deployment.run('accounts', 'suspend', 'bob')).code, 0)
+    t.equal((await deployment.run('accounts', 'suspend', 'bob', '--reason', 'Unpaid')).code, 0)
     await waitUntil(async () => isRefused(gateway, key.key))
     t.match((await call(gateway.http(key.key), 'eth_chainId')).error, { message: 'the account of this API key is suspended' })
-    t.match((await bob.get('/account')).json, { suspended: /^20/ })
+    t.match((await bob.get('/account')).json, { suspended: /^20/, suspensionReason: 'Unpaid' })
     t.equal((await deployment.run('accounts', 'resume', 'bob')).code, 0)
     await waitUntil(async () => !(await isRefused(gateway, key.key)))
-    t.match((await bob.get('/account')).json, { suspended: null })
+    t.match((await bob.get('/account')).json, { suspended: null, suspensionReason: null })
   })
 
   t.test('what people change is in the log of changes', async t => {

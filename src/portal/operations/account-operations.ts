@@ -1,6 +1,6 @@
 import { readBalance, removedPlanLabel } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
-import { accountCredits, accountLabel, accountName, accountPlan } from '../../services/accounts/account-fields.ts'
+import { accountCredits, accountLabel, accountName, accountPlan, suspensionReason } from '../../services/accounts/account-fields.ts'
 import { deleteAccount, prepareDeletion, resumeChange } from '../../services/accounts/account-deletion.ts'
 import { accountState, accountStates } from '../../services/accounts/account-state.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
@@ -34,6 +34,7 @@ const accountJson = (row: AccountRow) => ({
   label: row.label ?? null,
   state: accountState(row),
   suspended: isoTimeOrNull(row.suspended),
+  suspensionReason: row.suspensionReason ?? null,
   deleteAt: isoTimeOrNull(row.deleteAt),
   created: isoTime(row.created),
 })
@@ -65,6 +66,7 @@ const account = {
   label: textOrNull,
   state: { type: 'string', enum: accountStates, description: '`unapproved`: made by a sign-up that has not been approved.' },
   suspended: timeOrNull,
+  suspensionReason: textOrNull,
   deleteAt: timeOrNull,
   created: time,
 }
@@ -103,10 +105,10 @@ const changedAccount = ({ name }: AccountRow, changed: AccountRow | undefined): 
 const changeKnown = async (services: OperationServices, known: AccountRow, change: AccountChange): Promise<AccountJson> =>
   changedAccount(known, await services.accounts.changeAccount(known.id, change))
 
-/** What an owner has deleted, only the operator resumes from now on. */
-const suspensionOf = async ({ store, clock }: OperationServices, known: AccountRow): Promise<AccountChange> => {
+/** What an owner has deleted, only the operator resumes from now on. The reason of a suspension before stays unless another is given. */
+const suspensionOf = async ({ store, clock }: OperationServices, known: AccountRow, reason?: string): Promise<AccountChange> => {
   if (known.deleteAt !== undefined) await prepareDeletion(store, known, clock.now())
-  return { suspended: clock.now() }
+  return { suspended: clock.now(), ...(reason !== undefined && { suspensionReason: reason === '' ? null : reason }) }
 }
 
 /** Whoever has signed up is told that the account is approved. */
@@ -300,11 +302,15 @@ export const accountOperations = [
     method: 'post',
     path: '/accounts/{id}/suspend',
     summary: 'Refuses calls with all keys of the account until it is resumed.',
-    input: onlyId,
+    input: {
+      type: 'object',
+      properties: { id: accountId, reason: suspensionReason },
+      required: ['id'],
+    },
     output: schemaRef('Account'),
-    async run(input, services) {
-      const known = await findAccount(services, input.id)
-      return changeKnown(services, known, await suspensionOf(services, known))
+    async run({ id, reason }, services) {
+      const known = await findAccount(services, id)
+      return changeKnown(services, known, await suspensionOf(services, known, reason))
     },
     command: stateCommand,
   }),
@@ -351,7 +357,8 @@ const toCells = (shown: ListedAccount): readonly string[] => [
   ...[shown.id, shown.created, formatState(shown)],
 ]
 
-const formatState = ({ state, suspended, deleteAt }: AccountJson): string => {
+const formatState = ({ state, suspended, suspensionReason: reason, deleteAt }: AccountJson): string => {
   if (state === 'deleted') return `suspended, to be removed at ${deleteAt}`
-  return state === 'active' ? state : `${state === 'unapproved' ? 'to be approved, signed up' : state} at ${suspended}`
+  if (state === 'active') return state
+  return `${state === 'unapproved' ? 'to be approved, signed up' : state} at ${suspended}${reason === null ? '' : `: ${reason}`}`
 }

@@ -20,12 +20,21 @@ interface HourReport {
 /** The credits of an account now, and its calls of a day: all that the page Overview shows. It is read where calls are served. */
 export interface AccountReport {
   readonly account: { readonly id: string; readonly name: string }
-  readonly plan: { readonly name: string; readonly dailyCredits: number | null; readonly forwarding: boolean }
+  readonly plan: {
+    readonly name: string
+    readonly dailyCredits: number | null
+    readonly forwarding: boolean
+    /** Calls per second, and at once, on networks that limit rates. */
+    readonly rate: number | null
+    readonly burst: number | null
+  }
   readonly balance: Balance
   /** Calls are refused unless it is active. */
   readonly state: AccountState
   /** Since when calls are refused. */
   readonly suspended: string | null
+  /** Why, as the operator says. */
+  readonly suspensionReason: string | null
   /** When the account is removed, unless that is undone before. */
   readonly deleteAt: string | null
   /** The last 24 hours, in order; the last one is not over yet. */
@@ -51,10 +60,14 @@ export const readAccountReport = async (
   const creditsPerHour = creditsOfLastHour(hours, clock.now())
   return {
     account: { id, name },
-    plan: { name: planName, dailyCredits: plan?.dailyCredits ?? null, forwarding: plan?.forwarding ?? false },
+    plan: {
+      ...{ name: planName, dailyCredits: plan?.dailyCredits ?? null, forwarding: plan?.forwarding ?? false },
+      ...{ rate: plan?.rate ?? null, burst: plan?.burst ?? null },
+    },
     balance,
     state: accountState(row),
     suspended: isoTimeOrNull(row.suspended),
+    suspensionReason: row.suspensionReason ?? null,
     deleteAt: isoTimeOrNull(row.deleteAt),
     hours,
     creditsPerHour,

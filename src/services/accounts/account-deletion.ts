@@ -53,7 +53,7 @@ export const undoDeletionChange = ({ suspended, deleteAt = 0 }: AccountRow) => (
 })
 
 /** The change that accepts an account's keys again, and approves one that was made by a sign-up. */
-export const resumeChange = { suspended: null, deleteAt: null, awaitsApproval: null } as const
+export const resumeChange = { suspended: null, suspensionReason: null, deleteAt: null, awaitsApproval: null } as const
 
 interface RemovalContext {
   readonly store: RecordedStore & Pick<BalanceStore, 'dayBalance'> & Pick<RequestLogStore, 'dropRequests'>

@@ -33,6 +33,13 @@ export const accountLabel = {
   description: 'What you call the account besides its name, such as a customer number; an empty text removes it.',
 } as const
 
+export const suspensionReason = {
+  type: 'string',
+  pattern: printablePattern(maxLabelChars),
+  label: `a text of at most ${maxLabelChars} printable characters on one line`,
+  description: 'Why, for the people of the account: the dashboard shows it.',
+} as const
+
 /** What a person may do; each role includes those before it. */
 export const roles = ['viewer', 'developer', 'owner'] as const
 

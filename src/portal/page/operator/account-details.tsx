@@ -6,7 +6,7 @@ import { ChangeKey } from '../components/change-key.tsx'
 import { Notice, Select, TextField, WhenLoaded, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Dialog } from '../components/dialog.tsx'
-import { Form, ShownOnce, useSubmit } from '../components/form.tsx'
+import { Form, ShownOnce, typedText, useSubmit } from '../components/form.tsx'
 import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
 import { CreateKey } from '../components/key-form.tsx'
@@ -72,10 +72,11 @@ interface StateCardProps extends ChangeProps, Pick<ChangeAccountProps, 'onSaved'
 }
 
 const StateCard = ({ account, path, onChanged, onSaved }: StateCardProps) => {
-  const { id, state, suspended, deleteAt, plan, created } = account
+  const { id, state, suspended, suspensionReason, deleteAt, plan, created } = account
   const isChanging = useSignal(false)
+  const isSuspending = useSignal(false)
   const { error, isSending, submit } = useSubmit(async () => {
-    await request('PATCH', path, { suspended: suspended === null })
+    await request('POST', `${path}/resume`)
     onChanged()
   })
   return (
@@ -87,17 +88,28 @@ const StateCard = ({ account, path, onChanged, onSaved }: StateCardProps) => {
       <p>
         {text.plan} {plan}, <code>{id}</code>, {text.created.toLowerCase()} {formatTime(created)}
       </p>
+      {suspensionReason !== null && (
+        <p>
+          {text.reason}: {suspensionReason}
+        </p>
+      )}
       <p class="help">{text.stateHelp[state]}</p>
       <Notice text={error.value?.message} />
       <div class="buttons">
         <button type="button" class="quiet" onClick={() => (isChanging.value = true)}>
           {text.settings}
         </button>
-        <form onSubmit={submit}>
-          <button type="submit" class={suspended === null ? 'quiet' : undefined} disabled={isSending.value}>
-            {suspended === null ? text.suspend : state === 'unapproved' ? text.approve : text.resume}
+        {suspended === null ? (
+          <button type="button" class="quiet" onClick={() => (isSuspending.value = true)}>
+            {text.suspend}
           </button>
-        </form>
+        ) : (
+          <form onSubmit={submit}>
+            <button type="submit" disabled={isSending.value}>
+              {state === 'unapproved' ? text.approve : text.resume}
+            </button>
+          </form>
+        )}
         {deleteAt === null && <DeleteAccount path={path} onDeleted={onChanged} />}
       </div>
       {isChanging.value && (
@@ -105,7 +117,34 @@ const StateCard = ({ account, path, onChanged, onSaved }: StateCardProps) => {
           <ChangeAccount account={account} path={path} onSaved={onSaved} onClose={() => (isChanging.value = false)} />
         </Dialog>
       )}
+      {isSuspending.value && <SuspendAccount path={path} onSuspended={onChanged} onClose={() => (isSuspending.value = false)} />}
     </section>
+  )
+}
+
+interface SuspendAccountProps {
+  readonly path: string
+  onSuspended(): void
+  onClose(): void
+}
+
+const SuspendAccount = ({ path, onSuspended, onClose }: SuspendAccountProps) => {
+  const suspend = async (values: FormData): Promise<void> => {
+    await request('POST', `${path}/suspend`, { reason: typedText(values, 'reason') })
+    onSuspended()
+    onClose()
+  }
+  return (
+    <Dialog title={text.suspend} onClose={onClose}>
+      <Form title={text.suspend} heading="none" send={suspend} onCancel={onClose}>
+        {errorOf => (
+          <>
+            <p>{text.stateHelp.active}</p>
+            <TextField label={text.reason} name="reason" help={text.reasonHelp} error={errorOf('reason')} />
+          </>
+        )}
+      </Form>
+    </Dialog>
   )
 }
 

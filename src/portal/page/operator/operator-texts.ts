@@ -46,6 +46,8 @@ export const operatorTexts = {
     changed: 'The account is changed.',
     nothingToChange: 'Nothing was edited.',
     suspend: 'Suspend the account',
+    reason: 'Reason',
+    reasonHelp: 'Optional. The people of the account read it on their dashboard.',
     resume: 'Resume the account',
     approve: 'Approve the account',
     stateHelp: {
