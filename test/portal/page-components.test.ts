@@ -90,6 +90,18 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
     await page.setViewportSize({ width: 1_280, height: 900 })
   })
 
+  t.test('a row of a narrow window may be two lines, of which the first says what it is about', async t => {
+    await page.setViewportSize({ width: 360, height: 900 })
+    const cell = (index: number) => page.locator('section[aria-label="Rows that become two lines"] tbody tr:first-child td').nth(index)
+    const tops = await Promise.all([0, 1, 2, 3, 4, 5].map(async i => (await cell(i).boundingBox())?.y ?? 0))
+    const [time = 0, state = 0, method = 0, ...others] = tops
+    t.ok(Math.max(time, state, method) < Math.min(...others), tops.join())
+    const row = await page.locator('section[aria-label="Rows that become two lines"] tbody tr').first().boundingBox()
+    t.ok((row?.height ?? Infinity) < 70, 'two lines')
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
+    await page.setViewportSize({ width: 1_280, height: 900 })
+  })
+
   t.test('a dialog takes the focus into its first field, keeps it, and gives it back', async t => {
     await openDialog()
     t.equal(await page.evaluate('document.activeElement.name'), 'name')

@@ -20,7 +20,20 @@ import { startOidcProvider } from '../support/oidc-provider.ts'
 import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-const pageTitles = ['Overview', 'Usage', 'Errors', 'Requests', 'Keys', 'Try it', 'Networks', 'Plan', 'Alerts', 'Access', 'Profile']
+const pageTitles = [
+  'Overview',
+  'Usage',
+  'Errors',
+  'Requests',
+  'Keys',
+  'Try it',
+  'Networks',
+  'Plan',
+  'Alerts',
+  'Access',
+  'Settings',
+  'Profile',
+]
 
 /** Where an element stands. */
 const boxOf = async (page: Page, selector: string) => {
@@ -105,7 +118,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     })
     t.ok(tookMs < 2_000, 'the credits go down within 2 s, without a reload')
     await openPage(page, 'Keys')
-    await page.click('button:has-text("Close")')
+    await page.waitForSelector('[data-testid=new-key] .banner.warn:has-text("Save the key now.")')
+    await page.click('button:has-text("I have saved it")')
     t.notMatch(await page.textContent('main'), key)
     await chooseAction(page, 'from the page', 'Suspend')
     await page.waitForSelector('td .badge:text-is("suspended")')
@@ -290,8 +304,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const countKeys = `fetch('/api/v1/usage?by=key').then(response => response.json()).then(({ groups }) => groups.length)`
     await waitUntil(async () => (await page.evaluate(countKeys)) === 3)
     await openPage(page, 'Keys')
-    await page.waitForSelector('tr:has-text("=1+1,x") svg[aria-label="=1+1,x, calls in the last 24 hours: 1"] rect:last-child:not(.none)')
-    await page.waitForSelector('tr:has-text("=1+1,x"):has-text("80 · no limit"):has-text("this hour")')
+    await page.waitForSelector('tr:has-text("=1+1,x") svg[aria-label="=1+1,x, calls in 24 h: 1"] rect:last-child:not(.none)')
+    await page.waitForSelector('tr:has-text("=1+1,x"):has(.number:text-is("80")):has-text("no limit"):has-text("this hour")')
     await openPage(page, 'Usage')
     await page.waitForSelector('tfoot')
     const lines = `['tbody', 'tfoot'].map(part => getComputedStyle(document.querySelector(part + ' tr:last-child td')).borderBottomWidth)`
@@ -356,7 +370,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await waitUntil(async () => Number(await page.evaluate(countLogged)) > 0)
     await openPage(page, 'Requests')
     await page.click('label:has-text("Failed")')
-    await page.waitForSelector('tr:has-text("params -32602"):has-text("tries"):has-text("devnet")')
+    await page.waitForSelector('tr:has-text("Invalid params (-32602)"):has-text("tries"):has-text("devnet")')
     t.equal(await page.locator('tr:has-text("eth_gasPrice")').count(), 0)
     await page.selectOption('.field:has-text("Method") select', 'eth_getBalance')
     await page.selectOption('.field:has-text("Range") select', '1h')
@@ -374,6 +388,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.reload()
     t.match(await page.textContent('dialog h2'), 'eth_getBalance')
     t.equal(new URL(page.url()).search, search)
+    await page.click('dialog summary:has-text("The request in code")')
+    t.match(await page.textContent('dialog [role=tabpanel] pre'), /v3\/\S+ .*"method":"eth_getBalance","params":\["0x12","latest"\]/)
+    t.same(await findAccessibilityViolations(page), [])
     await page.click('text="Try again"')
     await page.waitForSelector('h1:has-text("Try it")')
     t.same([await page.inputValue('[name=param-0]'), await page.inputValue('[name=param-1]')], ['0x12', 'latest'])
@@ -400,13 +417,13 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Usage')
     await page.click('tbody button:has-text("eth_getBalance")')
     await page.selectOption('select >> nth=1', 'outcome')
-    await page.waitForSelector('tbody code:text-is("params")')
-    await page.click('[aria-label="Show only params"]')
+    await page.waitForSelector('tbody button:text-is("Invalid params")')
+    await page.click('[aria-label="Show only Invalid params"]')
     await page.waitForSelector('[data-testid=calls]:text-is("1")')
     t.equal(new URL(page.url()).search, '?method=eth_getBalance&by=outcome&outcome=params')
     await page.reload()
     await page.waitForSelector('[data-testid=calls]:text-is("1")')
-    t.same(await page.locator('.filters .chip').allTextContents(), ['Method: eth_getBalance', 'Outcome: params'])
+    t.same(await page.locator('.filters .chip').allTextContents(), ['Method: eth_getBalance', 'Outcome: Invalid params'])
     t.same(await findAccessibilityViolations(page), [])
     const { width } = await boxOf(page, '.u-over')
     await page.click('.u-over', { position: { x: width - 2, y: 20 } })
@@ -414,7 +431,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const { searchParams } = new URL(page.url())
     t.equal(Date.parse(searchParams.get('to') ?? '') - Date.parse(searchParams.get('from') ?? ''), 3_600_000)
     await page.waitForSelector('[data-testid=calls]:text-is("1")')
-    await page.click('[aria-label="Remove Outcome: params"]')
+    await page.click('[aria-label="Remove Outcome: Invalid params"]')
     await page.waitForSelector('[data-testid=calls]:text-is("2")')
     await page.click('text="Clear all filters"')
     await page.waitForSelector('.filters', { state: 'detached' })
@@ -565,7 +582,15 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('.guide [aria-current=step] h3:text-is("Create a key")')
     t.same(await findAccessibilityViolations(page), [])
     await page.click('.guide button:has-text("Create a key")')
+    await page.waitForSelector('.guide [aria-current=step]:has(h3:text-is("Create a key")) .banner.warn:has-text("Save the key now.")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('text="I have saved it"')
     await page.waitForSelector('.guide [aria-current=step] h3:text-is("Call a network")')
+    t.same(
+      await page.locator('.guide .links strong').allTextContents(),
+      ['Restrict the key', 'Set an alert', 'Watch your usage', 'Invite your team'],
+      'what comes next is in sight before the first call',
+    )
     const [, key = ''] = /\/v3\/(tg_\w+)/.exec((await page.textContent('[role=tabpanel] code')) ?? '') ?? []
     t.same(await findAccessibilityViolations(page), [])
     await page.click('[role=tab]:text-is("Wallet")')
@@ -579,7 +604,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).result === '0x7')
     // Within a second, as usage-queries.test.ts has it: on a busy machine, a browser takes as long as it likes.
     await page.waitForSelector('[data-testid=first-call] >> text="Your first call has arrived."')
-    await page.waitForSelector('.guide.done h3:text-is("What comes next")')
+    await page.waitForSelector('.guide.done h3:text-is("Protect the key, and set an alert")')
     t.same(await findAccessibilityViolations(page), [])
     await page.setViewportSize({ width: 360, height: 800 })
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
@@ -615,6 +640,12 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('h1:has-text("Usage")')
     t.equal(await page.locator('text="See what used them"').count(), 0, 'that is this page')
     t.equal(await page.locator('th:has-text("Sent to a partner")').count(), 0, 'the plan has none')
+    await deployment.run('accounts', 'suspend', 'spender', '--reason', 'Invoice 17 is unpaid')
+    await page.reload()
+    await page.waitForSelector(
+      '[role=alert]:has-text("The operator has suspended this account."):has-text("Reason: Invoice 17 is unpaid. Since 20")',
+    )
+    t.same(await findAccessibilityViolations(page), [])
     await page.context().close()
   })
 

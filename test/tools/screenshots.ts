@@ -130,6 +130,10 @@ const parts: Readonly<Record<string, Part>> = {
       },
     })
     await openPage(page, 'Usage')
+    await resize(page, widths[0], heightPx, 'light')
+    await page.click('button:has-text("Export")')
+    await page.screenshot({ path: join(allDir, `usage-export-${widths[0]}-light.png`) })
+    await page.keyboard.press('Escape')
     await page.selectOption('select >> nth=0', '7d')
     await shoot(page, 'usage-week')
     await page.selectOption('select >> nth=0', '24h')
@@ -153,7 +157,7 @@ const parts: Readonly<Record<string, Part>> = {
     await page.click('button:has-text("Leave this account")')
     await shoot(page, 'profile-leave')
     await page.keyboard.press('Escape')
-    await page.setViewportSize({ width: 360, height: heightPx })
+    await resize(page, 360, heightPx, 'light')
     await page.click('button:has-text("Menu")')
     await page.screenshot({ path: join(allDir, 'menu-360-light.png') })
     await page.setViewportSize({ width: widths[0], height: heightPx })
@@ -195,6 +199,9 @@ const parts: Readonly<Record<string, Part>> = {
     }
     await openPage(page, 'Overview')
     await page.click('.guide button')
+    await page.waitForSelector('.shown-once')
+    await shoot(page, 'first-run-save')
+    await page.click('text="I have saved it"')
     await page.click('[role=tab]:text-is("viem")')
     await shoot(page, 'first-run')
   },
@@ -211,7 +218,7 @@ const parts: Readonly<Record<string, Part>> = {
     await shoot(page, 'banner-spent')
     await openPage(page, 'Usage')
     await shoot(page, 'banner-spent-usage')
-    await opened.deployment.run('accounts', 'suspend', spender.name)
+    await opened.deployment.run('accounts', 'suspend', spender.name, '--reason', 'Invoice 17 is unpaid')
     await openPage(page, 'Overview')
     await page.reload()
     await page.waitForSelector('.banner:has-text("suspended")')

@@ -77,6 +77,13 @@ export const formatLatency = (ms: number | null | undefined): string => {
   return `${ms.toFixed(ms === 0 || ms >= 10 ? 0 : ms < 1 ? 2 : 1)}\u00a0ms`
 }
 
+/** `Invalid params (-32602)`; newer gateways may have more outcomes. */
+export const formatOutcome = (outcome: string, code: number | null = null): string => {
+  const names: Readonly<Record<string, string>> = texts.outcomes
+  const name = names[outcome] ?? outcome
+  return code === null ? name : `${name} (${code})`
+}
+
 /** `99.98 %`; 100 % only where it is all. */
 export const formatShare = (part: number, whole: number): string => {
   if (whole === 0) return '–'

@@ -6,7 +6,7 @@ import { firstResponses } from './request.ts'
 const maxWaitMs = 100
 
 /** Draws the page when it has what it shows at first: a page that is drawn part by part moves, and takes the browser twice the CPU. */
-export const renderAfter = async (loaded: Promise<void> | undefined, page: ComponentChildren): Promise<void> => {
+export const renderAfter = async (loaded: Promise<unknown>, page: ComponentChildren): Promise<void> => {
   const root = document.getElementById('app')
   const waited = new Promise(resolve => setTimeout(resolve, maxWaitMs))
   await Promise.race([Promise.all([loaded, firstResponses]), waited])

@@ -44,6 +44,9 @@ const loadPlotsWithoutIntl = (): Plugin => ({
   },
 })
 
+/** What several files need is in one: else each combination of them were a file, and a request, of its own. */
+const codeSplitting = { groups: [{ name: 'shared', minShareCount: 2 }] }
+
 // A page is served by src/portal/page-files.ts under a strict Content-Security-Policy: no inline code, no other origin. Pages are built
 // apart: what they have in common would else be a file of its own, and one more request of each. The gallery is for development: `--mode
 // gallery` builds or serves it alone, beside what is shipped.
@@ -54,9 +57,16 @@ export default defineConfig(({ mode }) => {
   return {
     root: import.meta.dirname,
     base: '/',
-    build: { emptyOutDir: true, assetsInlineLimit: 0, modulePreload: false, license: { fileName: 'licenses.md' } },
+    build: {
+      ...{ emptyOutDir: true, assetsInlineLimit: 0, license: { fileName: 'licenses.md' } },
+      // The HTML file names what its script imports; what is loaded later imports nothing else.
+      modulePreload: { polyfill: false, resolveDependencies: (_, files, { hostType }) => (hostType === 'html' ? files : []) },
+    },
     environments: Object.fromEntries(
-      pages.map(page => [page, { consumer: 'client', build: { outDir: outDir(page), rolldownOptions: { input: 'index.html' } } }]),
+      pages.map(page => [
+        page,
+        { consumer: 'client', build: { outDir: outDir(page), rolldownOptions: { input: 'index.html', output: { codeSplitting } } } },
+      ]),
     ),
     builder: {
       async buildApp(builder) {

@@ -101,7 +101,7 @@ const tellOwners = async (services: PortalServices, { name: author }: Person, { 
       subject: `${nameOf(brand)}: the account ${name} was deleted`,
       text:
         `${author} has deleted the account ${name}. Its calls are refused; its keys and people are removed at ${isoTimeOrNull(deleteAt)}.\n\n` +
-        `Until then, owners of the account undo that here: ${url}/profile\n`,
+        `Until then, owners of the account undo that here: ${url}/settings\n`,
     }
     sendInBackground(log, sendMail(mail), 'mail about the deletion of an account could not be sent')
   }

@@ -123,17 +123,20 @@ export const Select = <Value extends string>({ label, help, options, value, onCh
 interface CopyProps {
   readonly text: string
   readonly label: string
+  /** The first thing that is done with it. */
+  readonly isPrimary?: boolean
+  onCopied?(): void
 }
 
 /** A text on one line to copy, such as a URL. */
-export const CopyText = ({ text, label }: CopyProps) => {
+export const CopyText = ({ text, ...props }: CopyProps) => {
   const code = useRef<HTMLElement>(null)
   return (
     <span class="copy">
       <code ref={code} tabIndex={0}>
         {text}
       </code>
-      <CopyButton text={text} label={label} element={code} />
+      <CopyButton text={text} {...props} element={code} />
     </span>
   )
 }
@@ -156,12 +159,13 @@ interface CopyButtonProps extends CopyProps {
   readonly element: { readonly current: HTMLElement | null }
 }
 
-const CopyButton = ({ text, label, element }: CopyButtonProps) => {
+const CopyButton = ({ text, label, isPrimary = false, onCopied, element }: CopyButtonProps) => {
   const isCopied = useSignal(false)
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text)
       isCopied.value = true
+      onCopied?.()
       setTimeout(() => (isCopied.value = false), 2_000)
     } catch {
       // Without https, or where it is not allowed: the text is selected, for the keys that copy.
@@ -171,7 +175,7 @@ const CopyButton = ({ text, label, element }: CopyButtonProps) => {
   const action = isCopied.value ? texts.copied : texts.copy
   return (
     <>
-      <button type="button" class="quiet small" aria-label={`${action}: ${label}`} onClick={() => void copy()}>
+      <button type="button" class={isPrimary ? 'small' : 'quiet small'} aria-label={`${action}: ${label}`} onClick={() => void copy()}>
         <Icon name={isCopied.value ? 'check' : 'copy'} />
         {action}
       </button>

@@ -97,11 +97,20 @@ export const Form = <Answer,>(props: FormProps<Answer>) => {
 /** The field that has the wrong member, such as `networks` for `networks.0`. */
 const fieldOf = ({ field }: RequestError): string | undefined => field?.split('.')[0]
 
+interface ShownOnceProps {
+  readonly help: string
+  readonly text: string
+  readonly label: string
+  onCopied?(): void
+}
+
 /** A text that is shown this once, with what to do with it. */
-export const ShownOnce = ({ help, text, label }: { readonly help: string; readonly text: string; readonly label: string }) => (
+export const ShownOnce = ({ help, ...copied }: ShownOnceProps) => (
   <>
     <Banner tone="warn" title={help} />
-    <CopyText text={text} label={label} />
+    <p class="shown-once">
+      <CopyText {...copied} isPrimary />
+    </p>
   </>
 )
 

@@ -41,7 +41,7 @@ export const Menu = ({ label, items, text }: MenuProps) => {
       <button
         ref={button}
         type="button"
-        class={text === undefined ? 'plain icon-button' : 'quiet'}
+        class={text === undefined ? 'quiet icon-button' : 'quiet'}
         popovertarget={id}
         aria-haspopup="menu"
         aria-label={label}

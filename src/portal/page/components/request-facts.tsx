@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import type { RequestJson } from '../../request-json.ts'
-import { formatLatency, formatNumber, formatSeconds } from '../format.ts'
+import { formatLatency, formatNumber, formatOutcome, formatSeconds } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Badge } from './badge.tsx'
 import { CopyText } from './controls.tsx'
@@ -9,8 +9,13 @@ const text = texts.requests
 
 export const Outcome = ({ shown: { outcome, code, isSlow } }: { readonly shown: Pick<RequestJson, 'outcome' | 'code' | 'isSlow'> }) => (
   <span class="buttons">
-    <Badge tone={outcome === 'ok' ? 'ok' : 'danger'}>{code === null ? outcome : `${outcome} ${code}`}</Badge>
-    {isSlow && <Badge tone="warn">{text.kinds.slow}</Badge>}
+    <Badge tone={outcome === 'ok' ? 'ok' : 'danger'}>
+      <span>
+        {formatOutcome(outcome)}
+        {code !== null && <span class="code"> ({code})</span>}
+      </span>
+    </Badge>
+    {isSlow && <Badge tone="warn">{texts.outcomes.slow}</Badge>}
   </span>
 )
 

@@ -6,6 +6,11 @@ interface Column<Row> {
   readonly title: string
   readonly isNumber?: boolean
   readonly isTime?: boolean
+  /**
+   * In a narrow window, the rows of a table that has such columns are two lines. The first one has a state, a name and what stands at its end;
+   * the second one all other columns, of which `rest` begins it and has the room that the others leave.
+   */
+  readonly narrow?: 'state' | 'name' | 'end' | 'rest'
   cell(row: Row): ComponentChildren
 }
 
@@ -33,7 +38,7 @@ const maxNarrowColumns = 2
 /** So many numbers stand side by side in a card; fewer have a line each, as texts do. */
 const minNumbersInRow = 3
 
-/** In a narrow window, the rows of many columns are cards; a table of few scrolls by itself where it must. */
+/** In a narrow window, the rows of many columns are cards or two lines; a table of few scrolls by itself where it must. */
 export const Table = <Row,>({ caption, columns, rows, keyOf, total, onOpen }: TableProps<Row>) => (
   <section class="scroll" tabIndex={0} aria-label={caption}>
     <table class={narrowClassOf(columns)}>
@@ -54,7 +59,7 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total, onOpen }: Ta
             onClick={onOpen && (event => isOnRow(event) && onOpen(row))}
           >
             {columns.map(column => (
-              <td key={column.title} class={classOf(column)} data-label={column.title}>
+              <td key={column.title} class={classOf(column)} data-label={column.title} data-narrow={column.narrow}>
                 {column.cell(row)}
               </td>
             ))}
@@ -76,7 +81,8 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total, onOpen }: Ta
   </section>
 )
 
-const narrowClassOf = (columns: readonly Pick<Column<never>, 'isNumber'>[]): string | undefined => {
+const narrowClassOf = (columns: readonly Pick<Column<never>, 'isNumber' | 'narrow'>[]): string | undefined => {
+  if (columns.some(({ narrow }) => narrow !== undefined)) return 'brief'
   if (columns.length <= maxNarrowColumns) return undefined
   return columns.filter(({ isNumber }) => isNumber).length < minNumbersInRow ? 'rows' : 'rows with-numbers'
 }

@@ -37,6 +37,7 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
   if (current.state !== 'active')
     return (
       <Banner tone="danger" title={text[current.state]}>
+        {current.suspensionReason !== null && `${text.reason} ${current.suspensionReason.replace(/[.!?]?$/, '.')} `}
         {texts.since} {formatTime(current.suspended)}. <ContactSupport />
       </Banner>
     )
@@ -73,7 +74,7 @@ const DeletedBanner = ({ deleteAt }: Pick<AccountReport, 'deleteAt'>) => (
   <Banner tone="danger" title={text.deleted}>
     {text.removedAt} {formatTime(deleteAt)}.{' '}
     {session.value?.person.role === 'owner' && (
-      <a href="/profile" onClick={followLink}>
+      <a href="/settings" onClick={followLink}>
         {text.undo}
       </a>
     )}

@@ -5,7 +5,7 @@ import { WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatMoment, formatNumber } from '../format.ts'
+import { formatMoment, formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { followLink, query } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -31,7 +31,7 @@ export const Errors = () => {
           ) : (
             <>
               {usage.data.value !== undefined && (
-                <UsageChart report={usage.data.value} measure="calls" title={text.overTime} nameOf={({ name }) => name} />
+                <UsageChart report={usage.data.value} measure="calls" title={text.overTime} nameOf={({ name }) => formatOutcome(name)} />
               )}
               <ErrorTable errors={found} nameOfKey={keys.nameOf} />
             </>
@@ -59,11 +59,7 @@ const ErrorTable = ({ errors, nameOfKey }: OutcomeTableProps) => (
     columns={[
       {
         title: texts.usage.outcome,
-        cell: row => (
-          <>
-            <FilterButton dimension="outcome" value={row.outcome} /> {row.code !== null && <code>{row.code}</code>}
-          </>
-        ),
+        cell: row => <FilterButton dimension="outcome" value={row.outcome} name={formatOutcome(row.outcome, row.code)} />,
       },
       { title: text.calls, isNumber: true, cell: row => formatNumber(row.calls) },
       { title: text.message, cell: row => <Messages error={row} nameOfKey={nameOfKey} /> },
@@ -75,7 +71,7 @@ const ErrorTable = ({ errors, nameOfKey }: OutcomeTableProps) => (
             class="one-line"
             href={linkWithFilters('/requests', { outcome: row.outcome })}
             onClick={followLink}
-            aria-label={`${text.showRequests}: ${row.outcome}`}
+            aria-label={`${text.showRequests}: ${formatOutcome(row.outcome)}`}
           >
             {text.showRequests}
           </a>

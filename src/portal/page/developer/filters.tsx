@@ -2,6 +2,7 @@ import type { Dimension } from '../../queries/usage-dimensions.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { Select } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
+import { formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, query, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -112,7 +113,7 @@ export const FilterSelect = ({ dimension, values, nameOf = value => value }: Fil
   return (
     <Select
       label={text[dimension]}
-      options={[{ value: '', label: texts.all }, ...options]}
+      options={[{ value: '', label: texts.requests.all }, ...options]}
       value={chosen}
       onChange={value => chooseFilter(dimension, value)}
     />
@@ -126,12 +127,14 @@ export const FilterChips = ({ nameOfKey }: { nameOfKey(id: string): string }) =>
     return value === null ? [] : [{ name, value }]
   })
   if (active.length === 0) return null
+  const nameOf = (name: Dimension, value: string): string =>
+    name === 'key' ? nameOfKey(value) : name === 'outcome' ? formatOutcome(value) : value
   return (
     <ul class="filters" aria-label={text.filters}>
       {active.map(({ name, value }) => (
         <li key={name} class="chip">
-          {text[name]}: {name === 'key' ? nameOfKey(value) : value}
-          <button type="button" aria-label={`${texts.remove} ${text[name]}: ${value}`} onClick={() => chooseFilter(name, '')}>
+          {text[name]}: {nameOf(name, value)}
+          <button type="button" aria-label={`${texts.remove} ${text[name]}: ${nameOf(name, value)}`} onClick={() => chooseFilter(name, '')}>
             <Icon name="close" />
           </button>
         </li>
@@ -159,6 +162,6 @@ interface FilterButtonProps {
 /** A value that becomes a filter. */
 export const FilterButton = ({ dimension, value, name = value }: FilterButtonProps) => (
   <button type="button" class="link" title={`${texts.showOnly} ${name}`} onClick={() => chooseFilter(dimension, value)}>
-    <code>{name}</code>
+    {dimension === 'outcome' ? name : <code>{name}</code>}
   </button>
 )

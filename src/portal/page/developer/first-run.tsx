@@ -1,4 +1,3 @@
-import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { OwnKeyJson } from '../../routes/keys.ts'
@@ -14,14 +13,11 @@ import { request, useRequest } from '../request.ts'
 import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
-import { newKey, showNewKey } from './tab-key.ts'
+import { isGuideOpen, newKey, savedKey, showNewKey } from './tab-key.ts'
 import { TryCallLink } from './try-call-link.tsx'
 import { UseKey } from './use-key.tsx'
 
 const text = texts.firstRun
-
-/** Once it is shown it stays, also when the first call has arrived, until it is closed. */
-export const isGuideOpen = signal(false)
 
 /** In place of the chart where there are no calls: the way to the first one. An account that had calls before needs no guide. */
 export const NoCalls = ({ hasCalls }: { readonly hasCalls: boolean }) => {
@@ -48,7 +44,8 @@ interface FirstRunProps {
 const FirstRun = ({ keys, hasCalls, onCreated }: FirstRunProps) => {
   const active = keys.filter(({ state }) => state === 'active')
   const created = newKey.value
-  const hasKey = created !== undefined || active.length > 0
+  const unsaved = created === undefined || created.id === savedKey.value || hasCalls ? undefined : created
+  const hasKey = unsaved === undefined && (created !== undefined || active.length > 0)
   useEffect(() => {
     isGuideOpen.value = true
   }, [])
@@ -64,11 +61,11 @@ const FirstRun = ({ keys, hasCalls, onCreated }: FirstRunProps) => {
       </div>
       <ol class="steps">
         <Step title={text.createKey} state={hasKey ? 'done' : 'current'}>
-          {created !== undefined ? (
-            <ShownOnce help={texts.keys.saveNow} text={created.key} label={texts.keys.newKey} />
+          {unsaved !== undefined ? (
+            <SaveKey created={unsaved} />
           ) : hasKey ? (
             <p class="lead">
-              {text.hasKey} {active.map(({ name, hint }) => `${name} …${hint}`).join(', ')}
+              {text.hasKey} {(created === undefined ? active : [created]).map(({ name, hint }) => `${name} …${hint}`).join(', ')}
             </p>
           ) : (
             <CreateFirstKey onCreated={onCreated} />
@@ -86,21 +83,19 @@ const FirstRun = ({ keys, hasCalls, onCreated }: FirstRunProps) => {
           </p>
         </Step>
         <Step title={text.next} state={hasCalls ? 'current' : 'later'}>
-          {hasCalls && (
-            <ul class="links">
-              {nextSteps.map(({ path, icon, title, why }) => (
-                <li key={title}>
-                  <a href={path} onClick={followLink}>
-                    <Icon name={icon} />
-                    <span>
-                      <strong>{title}</strong>
-                      <small>{why}</small>
-                    </span>
-                  </a>
-                </li>
-              ))}
-            </ul>
-          )}
+          <ul class="links">
+            {nextSteps.map(({ path, icon, title, why }) => (
+              <li key={title}>
+                <a href={path} onClick={followLink}>
+                  <Icon name={icon} />
+                  <span>
+                    <strong>{title}</strong>
+                    <small>{why}</small>
+                  </span>
+                </a>
+              </li>
+            ))}
+          </ul>
         </Step>
       </ol>
     </section>
@@ -131,6 +126,20 @@ const Step = ({ title, state, children }: StepProps) => (
     </div>
   </li>
 )
+
+const SaveKey = ({ created: { id, key } }: { readonly created: IssuedKey }) => {
+  const goOn = (): void => void (savedKey.value = id)
+  return (
+    <>
+      <ShownOnce help={texts.keys.saveNow} text={key} label={texts.keys.newKey} onCopied={goOn} />
+      <p>
+        <button type="button" class="quiet" onClick={goOn}>
+          {texts.keys.saved}
+        </button>
+      </p>
+    </>
+  )
+}
 
 const CreateFirstKey = ({ onCreated }: { onCreated(): void }) => {
   if (session.value?.person.role === 'viewer') return <p class="lead">{texts.keys.viewerOnly}</p>

@@ -2,7 +2,7 @@
 
 const tokenPattern = /"(?:[^"\\]|\\.)*"|[[\]{}:,]|[^\s"[\]{}:,]+/g
 
-export const tokensOf = (json: string): readonly string[] => json.match(tokenPattern) ?? []
+const tokensOf = (json: string): readonly string[] => json.match(tokenPattern) ?? []
 
 export const isJson = (text: string): boolean => {
   try {
@@ -32,6 +32,22 @@ export const indentJson = (json: string): string => {
     last = token
   }
   return indented
+}
+
+/** The items of a JSON array; none where the text is no array. */
+export const itemsOf = (json: string): readonly string[] => {
+  if (!isJson(json) || !json.trimStart().startsWith('[')) return []
+  const items: string[] = []
+  let depth = 0
+  let item = ''
+  for (const token of tokensOf(json)) {
+    if (token === ']' || token === '}') depth -= 1
+    const isEnd = depth === 0 || (depth === 1 && token === ',')
+    if (isEnd && item !== '') items.push(item)
+    item = isEnd ? '' : item + token
+    if (token === '[' || token === '{') depth += 1
+  }
+  return items
 }
 
 const pythonByToken: Readonly<Record<string, string>> = { true: 'True', false: 'False', null: 'None', ':': ': ', ',': ', ' }

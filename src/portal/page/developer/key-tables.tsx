@@ -134,7 +134,7 @@ const LastUse = ({ apiKey, use: { groups } }: { readonly apiKey: OwnKeyJson; rea
             values={calls.points.calls}
             max={Math.max(...groups.flatMap(({ points }) => points.calls))}
           />
-          <p class="help">
+          <p class="help one-line">
             {formatNumber(calls.calls)} {text.callsOfDay}
           </p>
         </>
@@ -167,11 +167,13 @@ const Allowed = ({ apiKey }: { readonly apiKey: OwnKeyJson }) => {
           <dd title={apiKey[name].join(', ')}>
             {apiKey[name].slice(0, maxListed).map((each, i) => (
               <Fragment key={each}>
-                {i > 0 && ', '}
-                <span class="unbroken">{each}</span>
+                <span class="unbroken">
+                  {each}
+                  {i < Math.min(maxListed, apiKey[name].length) - 1 && ','}
+                </span>{' '}
               </Fragment>
             ))}
-            {apiKey[name].length > maxListed && ` ${text.and} ${apiKey[name].length - maxListed} ${text.more}`}
+            {apiKey[name].length > maxListed && `${text.and} ${apiKey[name].length - maxListed} ${text.more}`}
           </dd>
         </div>
       ))}
@@ -190,7 +192,8 @@ const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst }, cou
   <>
     {dailyCredits === null ? (
       <>
-        <span class="number">{formatNumber(counted)}</span> <span class="lead">· {text.noLimit}</span>
+        <span class="number">{formatNumber(counted)}</span>
+        <p class="help">{text.noLimit}</p>
       </>
     ) : (
       <>

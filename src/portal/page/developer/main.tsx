@@ -1,86 +1,75 @@
-import { signal } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { SessionJson } from '../../routes/session.ts'
 import { Notice } from '../components/controls.tsx'
 import { Loading, NotFound, Shell, Unavailable } from '../components/shell.tsx'
 import type { PageEntry } from '../components/shell.tsx'
-import { request } from '../request.ts'
+import { isFirstRequest, request } from '../request.ts'
 import { renderAfter } from '../render-after.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { AccountBanner } from './account-banner.tsx'
-import { ConfirmEmail } from './confirm-email.tsx'
 import { loadSession, loadSessionAndAccount, refusedSignIn, session } from './developer-session.ts'
-import { Keys, KeysActions } from './keys.tsx'
-import { loadPage } from './load-page.tsx'
-import { Networks } from './networks.tsx'
-import { Overview } from './overview.tsx'
-import { Plan } from './plan.tsx'
-import { Profile } from './profile.tsx'
-import { SignIn, SignInAgain } from './sign-in.tsx'
-import { Status, statusPath } from './status.tsx'
-import { Usage } from './usage.tsx'
+import { loadLater } from './load-later.tsx'
+import { SignInAgain } from './sign-in-again.tsx'
 
 interface DeveloperPage extends Pick<PageEntry, 'path' | 'title'>, Partial<Pick<PageEntry, 'icon' | 'group'>> {
   Page(): ComponentChildren
   /** What one does on the page, beside its title. */
   Actions?(): ComponentChildren
+  /** The code of the page. */
+  load?(): Promise<void>
 }
 
-const { observe, build, account } = texts.groups
+// A file for each group of pages. What two of them have in common is in the file of this page: it would else be one more request.
+const observe = loadLater(() => import('./pages-observe.ts'))
+const build = loadLater(() => import('./pages-build.ts'))
+const account = loadLater(() => import('./pages-account.ts'))
+const signedOut = loadLater(() => import('./pages-signed-out.ts'))
 
-const later = () => import('./later-pages.ts')
+const groups = {
+  observe: { group: texts.groups.observe, load: observe.load },
+  build: { group: texts.groups.build, load: build.load },
+  account: { group: texts.groups.account, load: account.load },
+}
+
+const profilePath = '/profile'
 
 const pages = [
-  { path: '/', title: texts.pages.overview, Page: Overview, icon: 'overview' },
-  { path: '/usage', title: texts.pages.usage, Page: Usage, icon: 'usage', group: observe },
+  { path: '/', title: texts.pages.overview, Page: observe.component(code => code.Overview), icon: 'overview', load: observe.load },
+  { path: '/usage', title: texts.pages.usage, Page: observe.component(code => code.Usage), icon: 'usage', ...groups.observe },
+  { path: '/errors', title: texts.pages.errors, Page: observe.component(code => code.Errors), icon: 'errors', ...groups.observe },
+  { path: '/requests', title: texts.pages.requests, Page: observe.component(code => code.Requests), icon: 'requests', ...groups.observe },
   {
-    path: '/errors',
-    title: texts.pages.errors,
-    Page: loadPage(async () => (await later()).Errors),
-    icon: 'errors',
-    group: observe,
+    path: '/keys',
+    title: texts.pages.keys,
+    Page: build.component(code => code.Keys),
+    Actions: build.component(code => code.KeysActions, null),
+    icon: 'keys',
+    ...groups.build,
   },
-  {
-    path: '/requests',
-    title: texts.pages.requests,
-    Page: loadPage(async () => (await later()).Requests),
-    icon: 'requests',
-    group: observe,
-  },
-  { path: '/keys', title: texts.pages.keys, Page: Keys, Actions: KeysActions, icon: 'keys', group: build },
-  {
-    path: '/try-it',
-    title: texts.pages.tryIt,
-    Page: loadPage(async () => (await import('./try-it.tsx')).TryIt),
-    icon: 'tryIt',
-    group: build,
-  },
-  { path: '/networks', title: texts.pages.networks, Page: Networks, icon: 'networks', group: build },
-  { path: '/plan', title: texts.pages.plan, Page: Plan, icon: 'plan', group: account },
-  {
-    path: '/alerts',
-    title: texts.pages.alerts,
-    Page: loadPage(async () => (await later()).Alerts),
-    icon: 'alerts',
-    group: account,
-  },
-  {
-    path: '/access',
-    title: texts.pages.access,
-    Page: loadPage(async () => (await later()).Access),
-    icon: 'people',
-    group: account,
-  },
-  { path: '/profile', title: texts.pages.profile, Page: Profile, icon: 'person', group: account },
+  { path: '/try-it', title: texts.pages.tryIt, Page: build.component(code => code.TryIt), icon: 'tryIt', ...groups.build },
+  { path: '/networks', title: texts.pages.networks, Page: build.component(code => code.Networks), icon: 'networks', ...groups.build },
+  { path: '/plan', title: texts.pages.plan, Page: account.component(code => code.Plan), icon: 'plan', ...groups.account },
+  { path: '/alerts', title: texts.pages.alerts, Page: account.component(code => code.Alerts), icon: 'alerts', ...groups.account },
+  { path: '/access', title: texts.pages.access, Page: account.component(code => code.Access), icon: 'people', ...groups.account },
+  { path: '/settings', title: texts.pages.settings, Page: account.component(code => code.Settings), icon: 'settings', ...groups.account },
+  { path: profilePath, title: texts.pages.profile, Page: account.component(code => code.Profile), icon: 'person', ...groups.account },
 ] as const satisfies readonly DeveloperPage[]
 
 const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
 
+const SignIn = signedOut.component(code => code.SignIn, <Loading />)
+const ConfirmEmail = signedOut.component(code => code.ConfirmEmail, <Loading />)
+const Status = signedOut.component(code => code.Status, <Loading />)
+
 /** Of sign-in links, and of the way back from a provider. */
 const signInPath = '/sign-in'
+
+const confirmEmailPath = '/confirm-email'
+const statusPath = '/status'
 
 /** A session ends after half an hour without a request; a page that is looked at is in use. */
 const sessionRefreshMs = 600_000
@@ -102,7 +91,7 @@ const App = () => {
     const timer = setInterval(() => document.visibilityState === 'visible' && void refresh(), sessionRefreshMs)
     return () => clearInterval(timer)
   }, [])
-  if (path.value === '/confirm-email') return <ConfirmEmail />
+  if (path.value === confirmEmailPath) return <ConfirmEmail />
   if (path.value === statusPath) return <Status />
   if (current === null || isSigningIn()) return <SignIn />
   if (current === undefined) return problem.value === undefined ? <Loading /> : <Unavailable reason={problem.value} load={loadSession} />
@@ -114,9 +103,10 @@ const App = () => {
   )
 }
 
+const shownPage = (): DeveloperPage => pages.find(page => page.path === (path.value === signInPath ? '/' : path.value)) ?? notFound
+
 const Portal = ({ current }: { readonly current: SessionJson }) => {
-  const shownPath = path.value === signInPath ? pages[0].path : path.value
-  const { path: pagePath, title, Page, Actions }: DeveloperPage = pages.find(page => page.path === shownPath) ?? notFound
+  const { path: pagePath, title, Page, Actions } = shownPage()
   const signOut = () => void signOutBy(request('DELETE', '/session'))
   return (
     <Shell
@@ -135,8 +125,23 @@ const Portal = ({ current }: { readonly current: SessionJson }) => {
   )
 }
 
+// What was confirmed elsewhere, or changed by an owner, is shown on Profile at once; a page that is opened has just been told.
+let shownBefore = path.peek()
+effect(() => {
+  if (path.value === profilePath && shownBefore !== profilePath) void refresh()
+  shownBefore = path.value
+})
+
 // Links have their token after #: browsers load nothing when one is opened in place of another, or of what it led to.
 addEventListener('hashchange', () => location.reload())
 
+/** The code of what is shown at first: the HTML file asks for the session where the browser may have one. */
+const loadFirst = async (): Promise<void> => {
+  const isOpen = isSigningIn() || path.value === confirmEmailPath || path.value === statusPath || !isFirstRequest('/session')
+  // After the sign-in, the Overview is shown.
+  if (isSigningIn()) void observe.load()
+  await (isOpen ? signedOut.load() : shownPage().load?.())
+}
+
 // The sign-in says whose session it is: that nobody was signed in before it could be answered later.
-void renderAfter(isSigningIn() ? undefined : refresh(loadSessionAndAccount), <App />)
+void renderAfter(Promise.all([loadFirst(), isSigningIn() || refresh(loadSessionAndAccount)]), <App />)

@@ -15,7 +15,8 @@ import { followLink, navigate } from '../router.ts'
 import { texts } from '../texts.ts'
 import { isNearLimit } from './account-banner.tsx'
 import { account, loadAccount } from './developer-session.ts'
-import { isGuideOpen, NoCalls } from './first-run.tsx'
+import { NoCalls } from './first-run.tsx'
+import { isGuideOpen } from './tab-key.ts'
 import { StateBadge } from '../components/network-state.tsx'
 
 const text = texts.overview

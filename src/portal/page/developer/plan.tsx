@@ -52,6 +52,13 @@ const OwnPlan = () => {
         value={plan.forwarding ? text.included : text.notIncluded}
         note={plan.forwarding ? text.forwardingHelp : text.noForwardingHelp}
       />
+      {plan.rate !== null && (
+        <Figure
+          label={texts.keys.rate}
+          value={`${formatNumber(plan.rate)} ${text.perSecond}`}
+          note={plan.burst === null ? text.rateHelp : `${text.burst} ${formatNumber(plan.burst)}. ${text.rateHelp}`}
+        />
+      )}
     </div>
   )
 }

@@ -1,5 +1,4 @@
 import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
 import type { PersonJson } from '../../person-json.ts'
 import type { IdentityJson } from '../../routes/oidc.ts'
 import type { SignInOptions } from '../../routes/session.ts'
@@ -13,7 +12,6 @@ import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { signOutBy } from '../session-end.ts'
 import { texts } from '../texts.ts'
-import { AccountChanges, DeleteAccount } from './account-settings.tsx'
 import { loadSession, session } from './developer-session.ts'
 import { EmailAddress } from './email-address.tsx'
 import { useRemove } from './use-remove.ts'
@@ -22,20 +20,13 @@ const text = texts.profile
 
 export const Profile = () => {
   const person = session.value?.person
-  // What was confirmed elsewhere, or changed by an owner.
-  useEffect(() => void loadSession().catch(() => undefined), [])
   if (person === undefined) return null
   return (
     <>
       <Person person={person} />
       <Sessions />
       <Identities />
-      <section class="card">
-        <h2>{text.account}</h2>
-        <Leave id={person.id} />
-        {person.role === 'owner' && <DeleteAccount />}
-      </section>
-      {person.role === 'owner' && <AccountChanges />}
+      <Leave id={person.id} />
     </>
   )
 }
@@ -168,8 +159,8 @@ const Leave = ({ id }: { readonly id: string }) => {
     await signOutBy(Promise.resolve())
   }
   return (
-    <>
-      <h3>{text.leave}</h3>
+    <section class="card">
+      <h2>{text.leave}</h2>
       <p>{text.leaveHelp}</p>
       <p>
         <button type="button" class="quiet" onClick={() => (isAsking.value = true)}>
@@ -181,6 +172,6 @@ const Leave = ({ id }: { readonly id: string }) => {
           {text.leaveEnds}
         </ConfirmDialog>
       )}
-    </>
+    </section>
   )
 }

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { RequestJson } from '../../request-json.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
 import type { RequestLogJson, RequestPageJson } from '../../routes/requests.ts'
 import { now } from '../clock.ts'
 import { CopyCode, SearchField, WhenLoaded } from '../components/controls.tsx'
@@ -11,19 +12,21 @@ import { Outcome, RequestFacts } from '../components/request-facts.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatClock, formatLatency, formatNumber, formatSeconds } from '../format.ts'
+import { formatClock, formatLatency, formatNumber, formatOutcome, formatSeconds } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { changeQuery, followLink, navigate, query, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { CodeTabs } from './code-tabs.tsx'
 import { session } from './developer-session.ts'
 import { FilterButton, FilterSelect, RangePicker, chooseFilter, rangeAndFilters, useKeyNames } from './filters.tsx'
-import { indentJson } from './json-text.ts'
+import { indentJson, itemsOf } from './json-text.ts'
+import { keyPlaceholder, tabKey } from './tab-key.ts'
 import { TryCallLink } from './try-call-link.tsx'
 
 const text = texts.requests
 
 /** Kinds that are chosen often; any other outcome is a filter too. */
-const kinds = (['', 'failed', 'slow', 'ok'] as const).map(value => ({ value, label: text.kinds[value === '' ? 'all' : value] }))
+const kinds = (['', 'failed', 'slow', 'ok'] as const).map(value => ({ value, label: value === '' ? text.all : formatOutcome(value) }))
 
 /** Somebody has just made a call, and waits for it. */
 const refreshIntervalMs = 4_000
@@ -49,7 +52,7 @@ export const Requests = () => {
       <div class="controls">
         <Segments
           label={texts.usage.outcome}
-          options={kinds.some(({ value }) => value === outcome) ? kinds : [...kinds, { value: outcome, label: outcome }]}
+          options={kinds.some(({ value }) => value === outcome) ? kinds : [...kinds, { value: outcome, label: formatOutcome(outcome) }]}
           value={outcome}
           onChange={value => chooseFilter('outcome', value)}
         />
@@ -128,6 +131,7 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
         columns={[
           {
             title: texts.usage.time,
+            narrow: 'end',
             cell: row => (
               <button
                 type="button"
@@ -141,6 +145,7 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
           },
           {
             title: texts.usage.outcome,
+            narrow: 'state',
             cell: row => (
               <>
                 <Outcome shown={row} />
@@ -152,9 +157,13 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
               </>
             ),
           },
-          { title: texts.usage.method, cell: row => <FilterButton dimension="method" value={row.method} /> },
+          { title: texts.usage.method, narrow: 'name', cell: row => <FilterButton dimension="method" value={row.method} /> },
           { title: texts.usage.network, cell: row => <FilterButton dimension="network" value={row.network} /> },
-          { title: texts.usage.key, cell: row => <FilterButton dimension="key" value={row.key} name={nameOfKey(row.key)} /> },
+          {
+            title: texts.usage.key,
+            narrow: 'rest',
+            cell: row => <FilterButton dimension="key" value={row.key} name={nameOfKey(row.key)} />,
+          },
           { title: text.duration, isNumber: true, cell: row => formatLatency(row.durationMs) },
           { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
         ]}
@@ -204,6 +213,7 @@ const RequestDetails = ({ shown, nameOfKey, onClose }: RequestDetailsProps) => {
         <CopyCode text={isCut ? `${params}…` : indentJson(params)} label={text.params} />
       )}
       {isCut && <p class="help">{text.cut}</p>}
+      {params !== null && !isCut && <RequestCode network={network} method={method} params={params} />}
       <RequestFacts shown={shown} of={[[texts.usage.key, nameOfKey(shown.key)]]} />
       <div class="buttons end">
         <a class="button quiet" href={`/usage?${new URLSearchParams({ method, by: 'outcome' })}`} onClick={followLink}>
@@ -217,6 +227,36 @@ const RequestDetails = ({ shown, nameOfKey, onClose }: RequestDetailsProps) => {
     </Dialog>
   )
 }
+
+interface RequestCodeProps {
+  readonly network: string
+  readonly method: string
+  /** JSON. */
+  readonly params: string
+}
+
+/** The request in code, to be sent from a terminal. */
+const RequestCode = (props: RequestCodeProps) => {
+  const isOpen = useSignal(false)
+  return (
+    <details onToggle={({ currentTarget }) => (isOpen.value = currentTarget.open)}>
+      <summary>{text.inCode}</summary>
+      {isOpen.value && <LoadedCode {...props} />}
+    </details>
+  )
+}
+
+const LoadedCode = ({ network: name, method, params }: RequestCodeProps) => (
+  <WhenLoaded from={useRequest<readonly NetworkJson[]>('/networks')}>
+    {networks =>
+      networks
+        .filter(network => network.name === name)
+        .map(({ http, chainId }) => (
+          <CodeTabs key={name} call={{ url: `${http}/v3/${tabKey.value || keyPlaceholder}`, chainId, method, params: itemsOf(params) }} />
+        ))
+    }
+  </WhenLoaded>
+)
 
 interface LogSettingsProps {
   readonly log: RequestLogJson

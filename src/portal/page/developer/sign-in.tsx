@@ -39,20 +39,6 @@ const signIn = async (attempt: SignInAttempt): Promise<SignInJson> => {
   }
 }
 
-/** In another tab: in this one, a link or a provider would load another page in place of what was typed. */
-export const SignInAgain = () => (
-  <main class="sign-in">
-    <Brand />
-    <h1>{text.title}</h1>
-    <Notice text={connectionProblem.value?.text ?? text.ended} />
-    <p>
-      <a href="/" target="_blank" rel="noopener">
-        {text.inAnotherTab}
-      </a>
-    </p>
-  </main>
-)
-
 /** Where nobody is signed in. */
 export const SignIn = () => {
   const attempt = useRef(readAttempt()).current

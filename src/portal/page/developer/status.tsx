@@ -10,8 +10,6 @@ import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { NetworkList, NetworksSummary } from './network-status.tsx'
 
-export const statusPath = '/status'
-
 /** How the networks are, for everybody; a gateway that does not tell everybody says that there is none. */
 export const Status = () => {
   const networks = useRequest<readonly NetworkStatusJson[]>('/status')

@@ -12,5 +12,11 @@ export const showNewKey = (created: IssuedKey): void => {
   tabKey.value = created.key
 }
 
+/** The id of the key that was saved since it was created, as somebody has copied it or says so. */
+export const savedKey = signal<string | undefined>(undefined)
+
+/** The guide to the first call: once it is shown it stays, also when the first call has arrived, until it is closed. */
+export const isGuideOpen = signal(false)
+
 /** In place of a key in URLs and code. */
 export const keyPlaceholder = 'API_KEY'

@@ -200,7 +200,7 @@ const History = () =>
             <button type="button" class="plain" onClick={() => showPastCall(call)}>
               <code>{call.method}</code>
               <span>
-                <Badge tone={call.isOk ? 'ok' : 'danger'}>{call.isOk ? text.ok : text.failed}</Badge>
+                <Badge tone={call.isOk ? 'ok' : 'danger'}>{call.isOk ? texts.outcomes.ok : texts.outcomes.failed}</Badge>
                 <time dateTime={call.time}>{call.time.slice(11, 19)}</time>
               </span>
             </button>

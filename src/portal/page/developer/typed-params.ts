@@ -1,5 +1,5 @@
 import type { PortalMember, PortalParam } from '../../portal-services.ts'
-import { compactJson, isJson, tokensOf } from './json-text.ts'
+import { compactJson, isJson, itemsOf } from './json-text.ts'
 import type { Typed } from './try-state.ts'
 
 /** The field of a whole parameter, or of one of its members. */
@@ -45,29 +45,13 @@ export const membersOf = (json: string, { members = [] }: PortalParam, index: nu
 
 /** Parameters, as a JSON array, in the fields that have them: of an object where fields can show it, else as JSON. */
 export const typedOf = (params: readonly PortalParam[], json: string): Typed => {
-  const items = splitList(json)
+  const items = itemsOf(json)
   const typed = params.map((param, i): Typed => {
     const item = items[i]
     if (item === undefined) return {}
     return (param.members && membersOf(item, param, i)) ?? { [fieldName(i)]: toTyped(item, param) }
   })
   return Object.assign({}, ...typed) as Typed // of objects that are
-}
-
-/** The items of a JSON array; none where the text is no array. */
-const splitList = (json: string): readonly string[] => {
-  if (!isJson(json) || !json.trimStart().startsWith('[')) return []
-  const items: string[] = []
-  let depth = 0
-  let item = ''
-  for (const token of tokensOf(json)) {
-    if (token === ']' || token === '}') depth -= 1
-    const isEnd = depth === 0 || (depth === 1 && token === ',')
-    if (isEnd && item !== '') items.push(item)
-    item = isEnd ? '' : item + token
-    if (token === '[' || token === '{') depth += 1
-  }
-  return items
 }
 
 /** A text without its quotes, where it is still taken for the same one. */

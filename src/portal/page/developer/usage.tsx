@@ -10,7 +10,7 @@ import { Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatLatency, formatNumber, formatShare } from '../format.ts'
+import { formatLatency, formatNumber, formatOutcome, formatShare } from '../format.ts'
 import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -40,7 +40,7 @@ export const Usage = () => {
   const found = report.data.value
   // The groups of the report, which may not be those that were just chosen: the answer takes its time.
   const isByKey = found?.by === 'key'
-  const nameOf: NameOf = ({ name }) => (isByKey ? keys.nameOf(name) : name)
+  const nameOf: NameOf = ({ name }) => (isByKey ? keys.nameOf(name) : found?.by === 'outcome' ? formatOutcome(name) : name)
   const groupCells = ({ name }: UsageSeries) =>
     isByKey ? [keys.byId.get(name)?.name ?? '', keys.byId.get(name)?.hint ?? '', name] : [name]
   return (
@@ -184,11 +184,16 @@ const creditSeries = (report: UsageAnswer, nameOf: NameOf): readonly ChartSeries
 const outcomeSeries = ({ groups, total }: UsageAnswer): readonly ChartSeries[] => {
   const withPoints = groups.filter(({ points }) => points.calls.length > 0)
   const failures = withPoints.filter(({ name }) => name !== 'ok').sort((a, b) => b.calls - a.calls)
-  const failed = failures.map(({ name, points }, i) => ({ id: name, name, color: failureColor(i), points: points.calls }))
+  const failed = failures.map(({ name, points }, i) => ({
+    id: name,
+    name: formatOutcome(name),
+    color: failureColor(i),
+    points: points.calls,
+  }))
   const others = othersOf(total.points.calls, withPoints, ({ points }) => points.calls)
   const ok = withPoints
     .filter(({ name }) => name === 'ok')
-    .map(({ name, points }) => ({ id: name, name, color: groupColor(0), points: points.calls }))
+    .map(({ name, points }) => ({ id: name, name: formatOutcome(name), color: groupColor(0), points: points.calls }))
   return [...failed, ...others, ...ok]
 }
 

@@ -146,6 +146,19 @@ const Data = () => (
       ]}
     />
     <Table
+      caption="Rows that become two lines"
+      keyOf={row => row}
+      rows={methods}
+      columns={[
+        { title: 'Time', narrow: 'end', cell: () => '14:05:09' },
+        { title: 'State', narrow: 'state', cell: row => <Badge tone={row.length > 8 ? 'ok' : 'danger'}>state</Badge> },
+        { title: 'Method', narrow: 'name', cell: row => <code>{row}</code> },
+        { title: 'Key', narrow: 'rest', cell: row => `The key of ${row}, which has a long name` },
+        { title: 'Network', cell: () => 'ethereum-mainnet' },
+        { title: 'Credits', isNumber: true, cell: () => '80' },
+      ]}
+    />
+    <Table
       caption="Rows of two columns"
       keyOf={row => row}
       rows={methods.slice(0, 2)}

@@ -6,7 +6,7 @@ import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatNumber } from '../format.ts'
+import { formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -67,9 +67,7 @@ export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => 
       { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
       {
         title: texts.usage.outcome,
-        cell: ({ outcome, code, byGateway }) => (
-          <Badge tone={byGateway ? 'danger' : 'neutral'}>{code === null ? outcome : `${outcome} ${code}`}</Badge>
-        ),
+        cell: ({ outcome, code, byGateway }) => <Badge tone={byGateway ? 'danger' : 'neutral'}>{formatOutcome(outcome, code)}</Badge>,
       },
       { title: texts.errors.message, cell: ({ message }) => message },
       { title: text.fault, cell: ({ byGateway }) => (byGateway ? text.ofGateway : text.ofCaller) },

@@ -3,7 +3,7 @@ import type { Change, ChangeAction } from '../../../services/accounts/change-his
 import type { Json } from '../../../util/json.ts'
 import type { ChangePageJson } from '../../routes/account-changes.ts'
 import { now } from '../clock.ts'
-import { Select, TextField, WhenLoaded } from '../components/controls.tsx'
+import { CopyText, Select, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { Form } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'
@@ -13,7 +13,43 @@ import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { account, session } from './developer-session.ts'
 
-const text = texts.profile
+const text = texts.settings
+
+/** What is the account's, not a person's. */
+export const Settings = () => {
+  const current = session.value
+  if (!current) return null
+  const isOwner = current.person.role === 'owner'
+  return (
+    <>
+      <section class="card" aria-label={text.account}>
+        <h2>{text.account}</h2>
+        <dl class="facts">
+          <div>
+            <dt>{text.name}</dt>
+            <dd>{current.account.name}</dd>
+          </div>
+          <div class="wide">
+            <dt>{text.id}</dt>
+            <dd>
+              <CopyText text={current.account.id} label={text.id} />
+            </dd>
+          </div>
+        </dl>
+      </section>
+      {isOwner ? (
+        <>
+          <AccountChanges />
+          <section class="card">
+            <DeleteAccount />
+          </section>
+        </>
+      ) : (
+        <p class="lead">{text.ownersOnly}</p>
+      )}
+    </>
+  )
+}
 
 const changesPerPage = 20
 
@@ -21,7 +57,7 @@ const changesPerPage = 20
 const shownMonths = 13
 
 /** Who changed what in the account, for its owners. */
-export const AccountChanges = () => {
+const AccountChanges = () => {
   const months = monthsUpTo(now.value)
   const month = useSignal(months[0] ?? '')
   const offset = useSignal(0)
@@ -44,7 +80,7 @@ export const AccountChanges = () => {
                 keyOf={({ time, action, target }) => `${time} ${action} ${target}`}
                 rows={changes}
                 columns={[
-                  { title: text.time, isTime: true, cell: change => formatTime(change.time) },
+                  { title: text.time, isTime: true, cell: change => <Line text={formatTime(change.time)} /> },
                   {
                     title: text.by,
                     cell: ({ by }) => <Line text={by.kind === 'person' ? by.name.replace(/ \(usr_.*/, '') : text.authors[by.kind]} />,
@@ -78,7 +114,7 @@ const describeAction = (action: ChangeAction): string => {
 }
 
 /** What it is about, and each member that was set, with what it was before. */
-const Details = ({ change: { target, before = {}, after = {} } }: { readonly change: Change }) => {
+const Details = ({ change: { action, target, before = {}, after = {} } }: { readonly change: Change }) => {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
   return (
     <div class="lines">
@@ -88,7 +124,8 @@ const Details = ({ change: { target, before = {}, after = {} } }: { readonly cha
           {name in after ? formatValue(after[name]) : texts.none}
         </span>
       ))}
-      {target !== undefined && <code>{target}</code>}
+      {/* The id of a token could be taken for the token. */}
+      {target !== undefined && !action.startsWith('token-') && <code>{target}</code>}
     </div>
   )
 }
@@ -105,7 +142,7 @@ const formatValue = (value: Json | undefined): string => {
 }
 
 /** Deletes the account after a week, or undoes that. */
-export const DeleteAccount = () => {
+const DeleteAccount = () => {
   const isAsking = useSignal(false)
   const name = session.value?.account.name ?? ''
   const current = account.value
@@ -117,7 +154,7 @@ export const DeleteAccount = () => {
   }
   if (current?.state === 'deleted') {
     return (
-      <Form title={text.undelete} heading="h3" send={undelete}>
+      <Form title={text.undelete} heading="h2" send={undelete}>
         {() => (
           <p>
             {text.removedAt} {formatTime(current.deleteAt)}.
@@ -128,7 +165,7 @@ export const DeleteAccount = () => {
   }
   return (
     <>
-      <h3>{text.delete}</h3>
+      <h2>{text.delete}</h2>
       <p>{text.deleteHelp}</p>
       <p>
         <button type="button" class="danger" onClick={() => (isAsking.value = true)}>

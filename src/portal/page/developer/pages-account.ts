@@ -1,0 +1,5 @@
+export { Access } from './access.tsx'
+export { Alerts } from './alerts.tsx'
+export { Plan } from './plan.tsx'
+export { Profile } from './profile.tsx'
+export { Settings } from './settings.tsx'

@@ -1,0 +1,3 @@
+export { Keys, KeysActions } from './keys.tsx'
+export { Networks } from './networks.tsx'
+export { TryIt } from './try-it.tsx'
