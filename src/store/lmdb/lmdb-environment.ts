@@ -92,6 +92,12 @@ const lastCommitted = (root: RootDatabase): number =>
 /** Missing in the types of lmdb. */
 const fileMode = { permissionsMode: 0o600 }
 
+/**
+ * Addresses, not memory. A file that grows beyond its map gets another map of twice its size, and the pages of the maps before stay resident: with
+ * a map as long as the file, a store that grew from 13 to 35 MB took 58 MB.
+ */
+const mapBytes = 64 * 1024 ** 3
+
 const openRoot = (path: string): RootDatabase => {
   try {
     return open({
@@ -99,6 +105,7 @@ const openRoot = (path: string): RootDatabase => {
       // A dot in the folder's name would otherwise make it a file.
       noSubdir: false,
       maxDbs: 32,
+      mapSize: mapBytes,
       ...fileMode,
       // Rows stay readable with any LMDB tool.
       encoding: 'json',
