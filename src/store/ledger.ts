@@ -1,4 +1,5 @@
 import { createSemaphore } from '../util/async.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import { readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
 import { applyLeaseRequest, emptyLeaseRecord, mostLeasedFor, sumDay } from './lease-accounting.ts'
@@ -28,14 +29,53 @@ const parseRecord = (text: string | undefined): LeaseRecord => {
   return { granted, returned, used, seq }
 }
 
-/** Records of this process's leases: as many as accounts call in a day. */
-const maxKnownRecords = 100_000
-
 /** A record that was written here. */
 interface WrittenRecord {
-  readonly request: Pick<LeaseRequest, 'account' | 'day' | 'process'>
   readonly text: string
   readonly writtenAt: number
+}
+
+/** Whose record it is. */
+type RecordOwner = Pick<LeaseRequest, 'account' | 'day' | 'process'>
+
+interface WrittenRecordsOfDay extends Pick<RecordOwner, 'day' | 'process'> {
+  /** Oldest first. */
+  readonly byAccount: Map<string, WrittenRecord>
+}
+
+/** Of a day, the records of as many accounts are known. */
+const maxKnownRecords = 100_000
+/** The first request of an account that has been idle for longer takes two round trips. */
+const knownForMs = 3_600_000
+
+/** The records that were written here: the next request needs not read them. */
+class WrittenRecords {
+  readonly #days = new Map<string, WrittenRecordsOfDay>()
+
+  get({ account, day, process }: RecordOwner): WrittenRecord | undefined {
+    return this.#days.get(`${day} ${process}`)?.byAccount.get(account)
+  }
+
+  set({ account, day, process }: RecordOwner, record: WrittenRecord): void {
+    const { byAccount } = getOrCreate(this.#days, `${day} ${process}`, () => ({ day, process, byAccount: new Map() }))
+    byAccount.delete(account)
+    byAccount.set(account, record)
+    this.#dropOldest(record.writtenAt)
+  }
+
+  *writtenSince(time: number): Generator<RecordOwner & WrittenRecord> {
+    for (const { day, process, byAccount } of this.#days.values())
+      for (const [account, record] of byAccount) if (record.writtenAt >= time) yield { account, day, process, ...record }
+  }
+
+  /** At most one of each day: not more than are written. */
+  #dropOldest(now: number): void {
+    for (const [name, { byAccount }] of this.#days) {
+      const [oldest] = byAccount
+      if (oldest === undefined) this.#days.delete(name)
+      else if (byAccount.size > maxKnownRecords || now - oldest[1].writtenAt > knownForMs) byAccount.delete(oldest[0])
+    }
+  }
 }
 
 /** Records that are written again at once. */
@@ -43,33 +83,24 @@ const maxConcurrentRepeats = 50
 
 /** `losses` calls back when the store has lost its last writes. */
 export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWrites): LedgerStore & BalanceStore & ClockRepair => {
-  /** Oldest first. The next request needs not read its record. */
-  const known = new Map<string, WrittenRecord>()
-  const remember = (key: string, record: WrittenRecord): void => {
-    known.delete(key)
-    known.set(key, record)
-    if (known.size > maxKnownRecords) known.delete(known.keys().next().value ?? '')
-  }
+  const known = new WrittenRecords()
   const semaphore = createSemaphore(maxConcurrentRepeats)
   /** Also those of leases that have been returned and are reported no more. A record that the store has stays as it is. */
   const repeatRecords = async (): Promise<void> => {
     const { now } = await days.current()
-    const lately = [...known.values()].filter(({ writtenAt }) => now - writtenAt <= repeatableMs)
-    const repeat = ({ request, text }: WrittenRecord) => {
+    const repeat = ({ account, day, process, text }: RecordOwner & WrittenRecord) => {
       const { seq, ...counters } = parseRecord(text)
-      return requestLease(engine, days, { ...request, seq, counters, ...noCredits }, undefined)
+      return requestLease(engine, days, { account, day, process, seq, counters, ...noCredits }, undefined)
     }
     // What fails is repeated with the next loss, or by the lease itself.
-    await Promise.allSettled(lately.map(record => semaphore(() => repeat(record))))
+    await Promise.allSettled(Array.from(known.writtenSince(now - repeatableMs), record => semaphore(() => repeat(record))))
   }
   losses.subscribe(repeatRecords)
   return {
     horizonMs: engine.horizonMs,
     async requestLease(request) {
-      const key = `${request.day} ${request.account} ${request.process}`
-      const { account, day, process } = request
-      const { text, isFirst, isRecordLost, writtenAt, ...response } = await requestLease(engine, days, request, known.get(key)?.text)
-      remember(key, { request: { account, day, process }, text, writtenAt })
+      const { text, isFirst, isRecordLost, writtenAt, ...response } = await requestLease(engine, days, request, known.get(request)?.text)
+      known.set(request, { text, writtenAt })
       if (isRecordLost) void losses.report()
       if (isFirst) void retainLatestDays(engine, request.account).catch(() => undefined)
       return response

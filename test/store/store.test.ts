@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { copyFile, mkdir, readdir, rename, stat, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, readdir, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { open } from 'lmdb'
@@ -174,6 +174,43 @@ t.test('the embedded store', async t => {
     const second = await openAt(path)
     t.match(await second.account('alice'), { id: 'acc_1' })
     await second.close()
+  })
+
+  t.test('maps its file once, however far the file grows', { skip: process.platform !== 'linux' && 'needs /proc' }, async t => {
+    const path = await tempFolder(t)
+    const store = await openStore({ kind: 'lmdb', path }, new TestClock())
+    t.teardown(() => store.close())
+    const { size } = await stat(join(path, 'data.mdb'))
+    for (let i = 0; (await stat(join(path, 'data.mdb'))).size <= 4 * size; i += 1)
+      await store.addAccount({ id: `acc_${i}`, name: 'n'.repeat(1_000) + i, plan: 'core', created: 0 })
+    const maps = (await readFile('/proc/self/maps', 'utf8')).split('\n').filter(line => line.endsWith(join(path, 'data.mdb')))
+    t.equal(maps.length, 1)
+  })
+
+  t.test('knows the record of a lease, and forgets it hours later: the next request reads it', async t => {
+    const [clock, path] = [new TestClock(), await tempFolder(t)]
+    const engine = await openLmdbFolder(path, clock)
+    let commits = 0
+    const commit: Engine['commit'] = (tag, what) => {
+      commits += tag.startsWith('acc_') ? 1 : 0
+      return engine.commit(tag, what)
+    }
+    const store = openEngineStore({ ...engine, commit }, clock)
+    t.teardown(() => store.close())
+    const { today: day } = await store.heartbeat('p1')
+    let seq = 0
+    const commitsOf = async (account: string): Promise<number> => {
+      const before = commits
+      seq += 1
+      const request = { account, day, process: 'p1', seq, counters: undefined, minCredits: 0, desiredCredits: 5, limit: 9, shareDivisor: 1 }
+      await store.requestLease(request)
+      return commits - before
+    }
+    t.equal(await commitsOf('acc_1'), 1)
+    t.equal(await commitsOf('acc_1'), 1)
+    clock.advance(2 * hourMs)
+    await commitsOf('acc_2')
+    t.equal(await commitsOf('acc_1'), 2)
   })
 
   t.test('may be opened twice, and closed twice', async t => {
