@@ -124,14 +124,14 @@ export const bugs: readonly Bug[] = [
   {
     name: 'the overdraft exceeds the grace',
     file: 'src/services/ledger/store-outage.js',
-    original: 'this.#credits + credits > maxCredits',
-    replacement: 'false',
+    original: 'credits <= maxCredits',
+    replacement: 'true',
   },
   {
     name: 'a response cancels an overdraft that was made while it was in flight',
     file: 'src/services/ledger/lease-renewal.js',
-    original: 'this.#overdraft.recordResponse(this.lease.overdraft)',
-    replacement: 'this.#overdraft.recordResponse(0)',
+    original: 'this.#overdrawn = this.lease.overdraft',
+    replacement: 'this.#overdrawn = 0',
     firstSeed: 180,
   },
   {

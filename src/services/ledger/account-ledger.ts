@@ -37,26 +37,28 @@ export class AccountLedgers {
   }
 
   readonly #open = (account: string): AccountLedger => {
-    const ledger = new AccountLedger(account, this.#client, this.#schedule, () => this.#byAccount.delete(account))
+    const ledger = new AccountLedger(account, this.#client, this.#schedule, this.#remove)
     // Nobody would return a lease that is taken after stop().
     if (this.#isStopped) void ledger.stop()
     return ledger
   }
+
+  readonly #remove = (account: string): void => void this.#byAccount.delete(account)
 }
 
 /** The credits of one account in one process: charges its lease, and lets calls wait for credits. */
 class AccountLedger implements CreditQuota, LeaseUser {
-  readonly onIdle: () => void
-  /** First come, first charged: a batch is charged in order of position. */
-  readonly waiting: WaitingCharge[] = []
+  readonly onIdle: (account: string) => void
   lastChargedAt = -Infinity
   readonly #client: LedgerClient
   readonly #clock: Clock
   readonly #dayBoundary: DayBoundary
   readonly #renewal: LeaseRenewal
   readonly #balance: CachedBalance
+  /** First come, first charged: a batch is charged in order of position. Undefined without any: a process has thousands of accounts. */
+  #waiting: WaitingCharge[] | undefined
 
-  constructor(account: string, client: LedgerClient, schedule: RenewalSchedule, onIdle: () => void) {
+  constructor(account: string, client: LedgerClient, schedule: RenewalSchedule, onIdle: (account: string) => void) {
     this.onIdle = onIdle
     this.#client = client
     this.#clock = client.clock
@@ -71,7 +73,7 @@ class AccountLedger implements CreditQuota, LeaseUser {
     const now = this.#clock.monotonic()
     const { lease } = this.#renewal
     const { day, midnightAt } = this.#dayBoundary
-    const isFastPath = this.waiting.length === 0 && limit === this.limit && lease.day === day && now < midnightAt
+    const isFastPath = this.#waiting === undefined && limit === this.limit && lease.day === day && now < midnightAt
     return isFastPath && lease.available >= cost ? this.#chargeLease(cost, now) : this.#chargeOrWait(limit, { cost, grace }, now)
   }
 
@@ -96,14 +98,19 @@ class AccountLedger implements CreditQuota, LeaseUser {
     return midnightAt === Infinity ? dayMs : midnightAt - this.#clock.monotonic()
   }
 
+  get waiting(): readonly WaitingCharge[] {
+    return this.#waiting ?? noneWaiting
+  }
+
   /** Settles the calls that wait, in order, up to the first that needs another request. */
   onResponse(): void {
     const now = this.#clock.monotonic()
     this.#renewal.checkDay(now)
-    for (let first = this.waiting[0]; first !== undefined; first = this.waiting[0]) {
+    for (let first = this.#waiting?.[0]; first !== undefined; first = this.#waiting?.[0]) {
       const result = this.#tryCharge(first, now)
       if (result === undefined) return this.#renewal.request()
-      this.waiting.shift()
+      this.#waiting?.shift()
+      if (this.#waiting?.length === 0) this.#waiting = undefined
       first.resolve(result)
     }
   }
@@ -123,10 +130,11 @@ class AccountLedger implements CreditQuota, LeaseUser {
   #chargeOrWait(limit: number, request: ChargeRequest, now: number): MaybePromise<ChargeResult> {
     if (limit !== this.limit) this.#balance.changeLimit(limit)
     this.#renewal.checkDay(now)
-    const result = this.waiting.length === 0 ? this.#tryCharge(request, now) : undefined
+    const result = this.#waiting === undefined ? this.#tryCharge(request, now) : undefined
     if (result !== undefined) return result
     return new Promise(resolve => {
-      this.waiting.push({ ...request, resolve })
+      this.#waiting ??= []
+      this.#waiting.push({ ...request, resolve })
       this.#renewal.requestFor(request.cost)
     })
   }
@@ -206,3 +214,5 @@ interface ChargeRequest {
 interface WaitingCharge extends ChargeRequest {
   resolve(result: ChargeResult): void
 }
+
+const noneWaiting: readonly WaitingCharge[] = []

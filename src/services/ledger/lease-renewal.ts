@@ -5,7 +5,7 @@ import { CachedBalance } from './cached-balance.ts'
 import { Lease } from './lease.ts'
 import type { LedgerClient } from './ledger-client.ts'
 import type { RenewalSchedule, ScheduledRenewal } from './renewal-schedule.ts'
-import { Overdraft } from './store-outage.ts'
+import { isWithinGrace } from './store-outage.ts'
 import type { OutageGrace } from './store-outage.ts'
 
 /** The charges to a lease. */
@@ -17,7 +17,7 @@ export interface LeaseUser {
   /** The store has responded to a request, or is unavailable. */
   onResponse(): void
   /** Nothing is leased, and nothing was charged for long. */
-  onIdle(): void
+  onIdle(account: string): void
 }
 
 /** Keeps the lease of one account at the size that its calls need: requests and returns credits, and reports their use. */
@@ -33,7 +33,8 @@ export class LeaseRenewal implements ScheduledRenewal {
   readonly #sizing = new LeaseSizing()
   /** Undefined while no lease of the account has expired: most have none, and a process has thousands of accounts. */
   #unreturnedLeases: UnreturnedLeases | undefined
-  readonly #overdraft = new Overdraft()
+  /** Spent while the store was unavailable without a grant, and not on record when it last responded. */
+  #overdrawn = 0
   #renewal: Promise<void> | undefined
 
   constructor(account: string, client: LedgerClient, schedule: RenewalSchedule, user: LeaseUser) {
@@ -67,7 +68,8 @@ export class LeaseRenewal implements ScheduledRenewal {
   overdraw(missing: number, grace: OutageGrace, now: number): boolean {
     // Before the first response the day that would be charged is unknown.
     if (this.isStopped || this.lease.day < 0) return false
-    if (!this.#overdraft.reserve(missing, grace, this.#client.outageMs(now))) return false
+    if (!isWithinGrace(this.#overdrawn + missing, grace, this.#client.outageMs(now))) return false
+    this.#overdrawn += missing
     this.lease.overdraw(missing)
     if (!this.balance.isBackingOff(now)) this.request()
     this.scheduleChecks()
@@ -109,7 +111,7 @@ export class LeaseRenewal implements ScheduledRenewal {
     this.isStopped = true
     // Refunds have no effect from now on: with its next charge the account gets another lease. The balance stays that of its last calls.
     this.lease = new Lease(this.lease.day)
-    this.#user.onIdle()
+    this.#user.onIdle(this.#account)
     return true
   }
 
@@ -156,7 +158,7 @@ export class LeaseRenewal implements ScheduledRenewal {
     const now = this.#client.clock.monotonic()
     this.balance.recordAvailability(response !== undefined, now)
     if (response === undefined) return
-    this.#overdraft.recordResponse(this.lease.overdraft)
+    this.#overdrawn = this.lease.overdraft
     // The day or the plan may have changed meanwhile.
     if (lease !== this.lease || limit !== this.balance.limit) return
     this.balance.update(response.remaining, now)

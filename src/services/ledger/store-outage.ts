@@ -14,20 +14,6 @@ export interface OutageGrace {
 
 export const noGrace: OutageGrace = { maxCredits: 0, maxDurationMs: 0 }
 
-/** The credits that one account has spent while the store was unavailable, without a grant of the store. */
-export class Overdraft {
-  /** Those that the store did not have on record when it last responded. */
-  #credits = 0
-
-  /** False where the grace does not allow it. `outageMs` is undefined while the store is available. */
-  reserve(credits: number, { maxCredits, maxDurationMs }: OutageGrace, outageMs: number | undefined): boolean {
-    if (outageMs === undefined || outageMs >= maxDurationMs || this.#credits + credits > maxCredits) return false
-    this.#credits += credits
-    return true
-  }
-
-  /** The store has responded: it does not have so many credits on record. */
-  recordResponse(unrecordedCredits: number): void {
-    this.#credits = unrecordedCredits
-  }
-}
+/** May an account have spent so many credits without a grant? `outageMs` is undefined while the store is available. */
+export const isWithinGrace = (credits: number, { maxCredits, maxDurationMs }: OutageGrace, outageMs: number | undefined): boolean =>
+  outageMs !== undefined && outageMs < maxDurationMs && credits <= maxCredits
