@@ -54,8 +54,9 @@ export class FailureLimit {
 export class RecentCalls {
   readonly missingMethods: MissingMethods
   unusedRotations = 0
-  readonly #calls = new Array<number>(bucketCount).fill(0)
-  readonly #failures = new Array<number>(bucketCount).fill(0)
+  readonly #calls = noCalls()
+  /** Undefined until there is one: most accounts have none, and a process has thousands of accounts. */
+  #failures: number[] | undefined
   /** The bucket of now; the one behind it, around the end, is the oldest. */
   #newest = 0
   #totalCalls = 0
@@ -72,6 +73,7 @@ export class RecentCalls {
 
   recordFreeFailure(): void {
     this.recordCall()
+    this.#failures ??= noCalls()
     this.#failures[this.#newest]! += 1
     this.#totalFailures += 1
   }
@@ -89,7 +91,7 @@ export class RecentCalls {
       buckets += 1
       const oldest = (this.#newest + buckets) % bucketCount
       calls -= this.#calls[oldest]!
-      failures -= this.#failures[oldest]!
+      failures -= this.#failures?.[oldest] ?? 0
     }
     return buckets * bucketMs
   }
@@ -103,10 +105,14 @@ export class RecentCalls {
     this.unusedRotations += 1
     this.#newest = (this.#newest + 1) % bucketCount
     this.#totalCalls -= this.#calls[this.#newest]!
-    this.#totalFailures -= this.#failures[this.#newest]!
     this.#calls[this.#newest] = 0
+    if (this.#failures === undefined) return
+    this.#totalFailures -= this.#failures[this.#newest]!
     this.#failures[this.#newest] = 0
+    if (this.#totalFailures === 0) this.#failures = undefined
   }
 }
+
+const noCalls = (): number[] => new Array<number>(bucketCount).fill(0)
 
 const isAbove = (share: number, calls: number, failures: number): boolean => calls >= minCalls && failures > share * calls

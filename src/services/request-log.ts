@@ -63,7 +63,8 @@ const flushIntervalMs = 1_000
 export class RequestLog {
   readonly #store: RequestLogStore
   readonly #clock: Clock
-  readonly #buckets: TokenBuckets
+  /** By what is logged of an account's calls: the buckets have the ids of accounts as names, which are there anyway. */
+  readonly #bucketsByKind = new Map<string, TokenBuckets>()
   readonly #process = randomBytes(8).toString('hex')
   #config: RequestLogConfig
   #pending: { readonly account: string; readonly request: UnwrittenRequest }[] = []
@@ -79,7 +80,6 @@ export class RequestLog {
     this.#store = store
     this.#clock = clock
     this.#config = config
-    this.#buckets = new TokenBuckets(clock)
   }
 
   start(): void {
@@ -111,13 +111,16 @@ export class RequestLog {
     if (account.requestLog === 'off') return undefined
     const isSlow = durationMs >= this.#config.slow
     const kind = isFailure(reply) ? reply.kind : isSlow ? 'slow' : 'ok'
-    const bucket = { bucket: `${account.id} ${kind}`, rate: kind === 'ok' ? sampleRate : failureRate, tokens: 1 }
-    if (this.#buckets.take([bucket]) !== undefined) return undefined
+    const buckets = getOrCreate(this.#bucketsByKind, kind, this.#newBuckets)
+    const token = { bucket: account.id, rate: kind === 'ok' ? sampleRate : failureRate, tokens: 1 }
+    if (buckets.take([token]) !== undefined) return undefined
     const keepsParams = this.#config.params && account.requestLog === undefined
     const request = toRequest(ended, { time: this.#clock.now(), isSlow, keepsParams })
     this.#add(account.id, request)
     return request
   }
+
+  readonly #newBuckets = (): TokenBuckets => new TokenBuckets(this.#clock)
 
   /** The response to a call that was logged cannot be delivered; the caller gets this instead. */
   recordUndelivered(request: UnwrittenRequest, outcome: RefusalKind): void {
