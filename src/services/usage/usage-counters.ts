@@ -2,7 +2,6 @@ import type { UsageCount, UsageGroup } from '../../store/usage-store.ts'
 import { fiveMinutesPerHour, successOutcome, usagePeriodsMs } from '../../store/usage-store.ts'
 import { latencyBucketOf } from '../../util/latency-buckets.ts'
 import { getOrCreate } from '../../util/memoize.ts'
-import { addVector } from '../../util/vectors.ts'
 import type { Clock } from '../clock.ts'
 import { hoursPerDay } from '../../util/dates.ts'
 
@@ -18,16 +17,6 @@ export interface CountedCall extends UsageGroup {
   /** How long the call took; undefined for what is no call of its own. */
   readonly durationMs?: number | undefined
 }
-
-interface UsageCounter extends Omit<UsageCount, 'calls' | 'credits' | 'latencies' | 'fiveMinutes'> {
-  fiveMinutes: number | undefined
-  calls: number
-  credits: number
-  latencies?: number[]
-}
-
-/** The counters of one key by network: few enough to look through. */
-type ByNetwork = Map<string, UsageCounter[]>
 
 /** Calls that were counted and not reported yet, by periods of five minutes since 1970. */
 export class UsageCounters {
@@ -51,15 +40,11 @@ export class UsageCounters {
     const counter = this.#counterOf(period, call)
     counter.calls += call.calls
     counter.credits += call.credits
+    if (durationMs !== undefined && outcome === successOutcome) counter.addLatencies(latencyBucketOf(durationMs), call.calls)
     if (this.#isEmpty) {
       this.#isEmpty = false
       this.#onFirst()
     }
-    if (durationMs === undefined || outcome !== successOutcome) return period
-    const latencies = (counter.latencies ??= [])
-    const bucket = latencyBucketOf(durationMs)
-    while (latencies.length <= bucket) latencies.push(0)
-    latencies[bucket]! += call.calls
     return period
   }
 
@@ -91,7 +76,7 @@ export class UsageCounters {
     })
     this.#isEmpty = this.#byPeriod.size === 0
     // A call that was counted and taken back needs no report.
-    return drained.filter(({ calls, credits }) => calls !== 0 || credits !== 0)
+    return drained.flatMap(counter => (counter.calls !== 0 || counter.credits !== 0 ? counter.toCount() : []))
   }
 
   /** Merges periods, the oldest first, down to so many counters, or to one period. False: no hours had to be merged. */
@@ -102,12 +87,7 @@ export class UsageCounters {
       hasMerged ||= hourOf(from) !== hourOf(to)
       const counters = this.#byPeriod.get(from)?.counters() ?? []
       this.#byPeriod.delete(from)
-      for (const counter of counters) {
-        const merged = this.#counterOf(to, counter)
-        merged.calls += counter.calls
-        merged.credits += counter.credits
-        if (counter.latencies !== undefined) addVector((merged.latencies ??= []), counter.latencies)
-      }
+      for (const counter of counters) this.#counterOf(to, counter).add(counter)
       for (const counter of this.#byPeriod.get(to)?.counters() ?? []) counter.fiveMinutes = undefined
     }
     return hasMerged
@@ -122,31 +102,92 @@ export class UsageCounters {
   }
 }
 
+/** What is counted of one group: 240 bytes with a few calls, as thousands may wait. */
+class UsageCounter {
+  readonly hour: number
+  fiveMinutes: number | undefined
+  readonly account: string
+  readonly key: string
+  readonly network: string
+  readonly method: string
+  readonly outcome: string
+  readonly forwarded: boolean
+  calls = 0
+  credits = 0
+  /** Buckets that have calls, each followed by their number: most counters have a few of all buckets. Copied to grow, as `push` makes room for 16 more. */
+  #latencies: number[] = noLatencies
+
+  constructor(period: number, { account, key, network, method, outcome, forwarded }: UsageGroup) {
+    this.hour = hourOf(period)
+    this.fiveMinutes = period
+    this.account = account
+    this.key = key
+    this.network = network
+    this.method = method
+    this.outcome = outcome
+    this.forwarded = forwarded
+  }
+
+  addLatencies(bucket: number, calls: number): void {
+    const counted = this.#latencies
+    for (let i = 0; i < counted.length; i += 2) {
+      if (counted[i] === bucket) return void (counted[i + 1]! += calls)
+    }
+    this.#latencies = counted.concat([bucket, calls])
+  }
+
+  add(other: UsageCounter): void {
+    this.calls += other.calls
+    this.credits += other.credits
+    for (let i = 0; i < other.#latencies.length; i += 2) this.addLatencies(other.#latencies[i]!, other.#latencies[i + 1]!)
+  }
+
+  toCount(): UsageCount {
+    const { hour, fiveMinutes, account, key, network, method, outcome, forwarded, calls, credits } = this
+    // With a spread, V8 makes a hidden class of 330 bytes for each object.
+    return this.#latencies.length === 0
+      ? { hour, fiveMinutes, account, key, network, method, outcome, forwarded, calls, credits }
+      : { hour, fiveMinutes, account, key, network, method, outcome, forwarded, calls, credits, latencies: this.#toBuckets() }
+  }
+
+  #toBuckets(): number[] {
+    let last = 0
+    for (let i = 0; i < this.#latencies.length; i += 2) last = Math.max(last, this.#latencies[i]!)
+    const buckets = new Array<number>(last + 1).fill(0)
+    for (let i = 0; i < this.#latencies.length; i += 2) buckets[this.#latencies[i]!] = this.#latencies[i + 1]!
+    return buckets
+  }
+}
+
+const noLatencies: number[] = []
+
 class PeriodCounters {
   readonly period: number
   size = 0
-  /** In the order of their first call since they were drained. */
-  readonly #byKey = new Map<string, ByNetwork>()
+  /** In the order of their first call since they were drained; the counters of one key by network, few enough to look through. */
+  readonly #byKey = new Map<string, UsageCounter[][]>()
 
   constructor(period: number) {
     this.period = period
   }
 
   counterOf(group: UsageGroup): UsageCounter {
-    const { account, key, network, method, outcome, forwarded } = group
-    const counters = getOrCreate(getOrCreate(this.#byKey, key, newNetworks), network, newCounters)
-    for (const counter of counters) {
+    const { key, network, method, outcome, forwarded } = group
+    const byNetwork = this.#byKey.get(key)
+    const counters = byNetwork?.find(([first]) => first?.network === network)
+    for (const counter of counters ?? []) {
       if (counter.method === method && counter.outcome === outcome && counter.forwarded === forwarded) return counter
     }
-    const { period } = this
-    const counter = { hour: hourOf(period), fiveMinutes: period, account, key, network, method, outcome, forwarded, calls: 0, credits: 0 }
-    counters.push(counter)
+    const counter = new UsageCounter(this.period, group)
     this.size += 1
+    if (byNetwork === undefined) this.#byKey.set(key, [[counter]])
+    else if (counters === undefined) byNetwork.push([counter])
+    else counters.push(counter)
     return counter
   }
 
   *counters(): Generator<UsageCounter> {
-    for (const byNetwork of this.#byKey.values()) for (const counters of byNetwork.values()) yield* counters
+    for (const byNetwork of this.#byKey.values()) for (const counters of byNetwork) yield* counters
   }
 
   /** All counters of one key after the other. */
@@ -155,7 +196,7 @@ class PeriodCounters {
     for (const [key, byNetwork] of this.#byKey) {
       if (drained.length >= maxCounters) break
       this.#byKey.delete(key)
-      for (const counters of byNetwork.values()) drained.push(...counters)
+      for (const counters of byNetwork) drained.push(...counters)
     }
     this.size -= drained.length
     return drained
@@ -178,8 +219,6 @@ const oldestPair = (periods: readonly number[]): readonly [number, number] => {
 }
 
 const newPeriod = (period: number) => new PeriodCounters(period)
-const newNetworks = (): ByNetwork => new Map()
-const newCounters = (): UsageCounter[] => []
 
 const sumBy = <T>(items: Iterable<T>, of: (item: T) => number): number => {
   let total = 0
