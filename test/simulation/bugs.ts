@@ -94,7 +94,7 @@ export const bugs: readonly Bug[] = [
   {
     name: 'a call is refunded twice',
     file: 'src/services/ledger/account-ledger.js',
-    original: 'this.#isRefunded = true',
+    original: 'this.#used -= refunded',
     replacement: 'this.#isRefunded = false',
   },
   {
@@ -137,14 +137,14 @@ export const bugs: readonly Bug[] = [
   {
     name: 'an account that has sent no request since the outage may overdraw',
     file: 'src/services/ledger/store-outage.js',
-    original: 'outageMs === undefined || outageMs >= maxDurationMs',
-    replacement: 'outageMs >= maxDurationMs',
+    original: 'outageMs !== undefined && outageMs < maxDurationMs',
+    replacement: '!(outageMs >= maxDurationMs)',
   },
   {
     name: 'grace never ends',
     file: 'src/services/ledger/store-outage.js',
-    original: 'outageMs >= maxDurationMs',
-    replacement: 'false',
+    original: 'outageMs < maxDurationMs',
+    replacement: 'true',
     firstSeed: 340,
   },
   {
