@@ -13,6 +13,7 @@ import type { OidcClaims } from '../support/oidc-provider.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import type { PortalClient } from '../support/portal-client.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+import { startStandardOidcProvider } from '../support/standard-oidc-provider.ts'
 
 const dan = { sub: 'dan', email: 'Dan@elsewhere.test', email_verified: true }
 
@@ -202,6 +203,34 @@ t.test('signing in at an OpenID Connect provider', async t => {
     t.match(log, /"oidc-failed"/)
     t.notMatch(log, /oidc-canary|eyJ|elsewhere\.test/)
   })
+})
+
+t.test('a certified provider, with its own pages and its usual options, signs people in', async t => {
+  const [node, provider] = [await startFakeNode({}), await startStandardOidcProvider('http://127.0.0.1/sign-in')]
+  const deployment = createPortalDeployment(node.url, {
+    gateway: { portal: { url: 'http://127.0.0.1', oidc: provider.config, signUp: { plan: 'core', domains: ['example.org'] } } },
+    env: provider.env,
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await Promise.all([node.stop(), provider.stop()])
+  })
+  const gateway = await deployment.start()
+  const signIn = async (login: string) => {
+    const browser = createPortalClient(gateway.portal ?? '')
+    return { browser, ...(await browser.post('/oidc/session', { query: await provider.authorize(await begin(browser), login) })) }
+  }
+  const { browser, status } = await signIn('dan')
+  t.equal(status, 201)
+  t.match((await browser.get('/account')).json, { account: { name: 'dan@example.org' }, plan: { name: 'core' } })
+  t.match((await browser.get('/identities')).json, [{ issuer: provider.config.issuer }])
+  t.match((await signIn('dan')).json, { account: { name: 'dan@example.org' } }, 'the same account')
+  t.match((await signIn('eve')).json, { account: { name: 'eve@example.org' } }, 'another one')
+  const tampered = createPortalClient(gateway.portal ?? '')
+  const query = new URLSearchParams(await provider.authorize(await begin(tampered), 'dan'))
+  query.set('iss', 'https://elsewhere.test')
+  t.match(await tampered.post('/oidc/session', { query: query.toString() }), { status: 401, json: { error: { code: 'sign-in-invalid' } } })
+  t.notMatch(JSON.stringify(gateway.log) + gateway.stderr(), new RegExp(provider.clientSecret))
 })
 
 t.test('while the provider is away, or its metadata name another issuer, sign-in links work, and afterwards it is used', async t => {
