@@ -52,8 +52,8 @@ export const respondWithErrors =
   }
 
 export const storeUnavailable =
-  'the database of the gateway (its store) is unreachable: nothing can be read or changed here now. Calls are still served, from credits that ' +
-  'were reserved before; once those are used up, calls are refused (503) until it is back'
+  'the database of the gateway (its store) is unreachable: what is in it can neither be read nor changed now. Calls are still served, from credits ' +
+  'that were reserved before; once those are used up, calls are refused (503) until it is back'
 
 const toApiError = (error: unknown): ApiError => {
   if (error instanceof ApiError) return error

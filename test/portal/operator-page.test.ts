@@ -451,6 +451,9 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Errors')
     await page.waitForSelector('tr:has-text("left"):has-text("pair"):has-text("HTTP 503")')
+    await page.selectOption('select:near(:text("Network"))', 'devnet')
+    await page.locator('tr:has-text("HTTP 503")').waitFor({ state: 'detached' })
+    t.match(page.url(), /\?network=devnet$/)
     pair.left.setResponse('eth_gasPrice', answers.eth_gasPrice)
   })
 
@@ -464,6 +467,16 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('[data-testid=effective-file]:has-text("chainId: 31337")')
     await page.click('button:text-is("Reload")')
     await page.waitForSelector('.toast:has-text("nothing had changed")')
+    const network = networkFile('devnet', [node.url])
+    deployment.writeNetwork('devnet', { ...network, chainId: 'one' })
+    await gateway.waitForEvent('reload-failed')
+    await openPage(page, 'Home')
+    await page.click('.attention li:has-text("the last reload was refused") a:text-is("Configuration")')
+    await page.waitForSelector('text="A reload would be refused"')
+    await page.waitForSelector('tr:has-text("devnet.yaml:1:"):has-text("chainId")')
+    deployment.writeNetwork('devnet', network)
+    await page.click('text="Compare again"')
+    await page.waitForSelector('text="Nothing: the files are in force."')
   })
 
   t.test('the audit is filtered by account, author, action and day, its names are links, and it is exported', async t => {

@@ -1,10 +1,13 @@
 import { formatEffectiveFile } from '../../config/effective-file.ts'
 import type { ReloadControl } from '../../server/admin.ts'
+import type { NewChange } from '../../services/accounts/change-history.ts'
 import { logLevels } from '../../services/log-settings.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
+import { StoreError } from '../../store/store.ts'
 import { ApiError } from '../api-errors.ts'
 import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
+import type { OperatorServices } from './operator-route.ts'
 
 type ReloadOutcome = Awaited<ReturnType<ReloadControl['reload']>>
 
@@ -83,11 +86,12 @@ export const configurationRoutes = [
     path: '/configuration/reload',
     summary: 'Applies the files, or says why they cannot be applied.',
     response: schemaRef('Reload'),
-    async handle(_request, { reloader, accounts }): Promise<ReloadJson> {
+    async handle(_request, services): Promise<ReloadJson> {
+      const { reloader } = services
       if (reloader === undefined) throw new ApiError(409, 'no-reload', 'this gateway does not read its configuration anew')
       const report = await reloader.reload()
       const paths = report.changes.filter(({ needsRestart }) => !needsRestart).map(({ path }) => path)
-      if (report.isApplied && paths.length > 0) await accounts.record({ action: 'configuration-reloaded', after: { changes: paths } })
+      if (report.isApplied && paths.length > 0) await recordOrLog(services, { action: 'configuration-reloaded', after: { changes: paths } })
       return { applied: report.isApplied, ...toJson(report) }
     },
   }),
@@ -97,16 +101,27 @@ export const configurationRoutes = [
     summary: 'Sets the log level of all processes of this gateway, until it is restarted or the option `log` changes.',
     response: schemaRef('LogLevel'),
     body: { type: 'object', properties: { level }, required: ['level'] },
-    async handle({ body: { level: to } }, { logLevel, accounts, log }): Promise<{ readonly level: LogLevel }> {
+    async handle({ body: { level: to } }, services): Promise<{ readonly level: LogLevel }> {
+      const { logLevel, log } = services
       const from = logLevel.level
       if (to === from) return { level: to }
       log.warn({ event: 'log-level', from, to }, `log level set to ${to}`)
       logLevel.level = to
-      await accounts.record({ action: 'log-level-changed', before: { level: from }, after: { level: to } })
+      await recordOrLog(services, { action: 'log-level-changed', before: { level: from }, after: { level: to } })
       return { level: to }
     },
   }),
 ]
+
+/** The configuration and the log level are no part of the store: they are changed while it is unreachable too. */
+const recordOrLog = async ({ accounts, log }: Pick<OperatorServices, 'accounts' | 'log'>, change: NewChange): Promise<void> => {
+  try {
+    await accounts.record(change)
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error
+    log.warn({ event: 'change-unrecorded', by: accounts.author, ...change }, error.message)
+  }
+}
 
 const toJson = ({ changes, problems }: Pick<ReloadOutcome, 'changes' | 'problems'>) => ({
   changes,

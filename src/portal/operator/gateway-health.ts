@@ -83,7 +83,7 @@ const networkProblems = ({ name: network, figures, outcomes }: ObservedNetwork):
           {
             alert: 'TollgateInternalErrors',
             severity: 'warning' as const,
-            text: `calls failed because of a bug: ${internal}; search the log for \`internal error\`, which names the plugin`,
+            text: `${internal} ${internal === 1 ? 'call' : 'calls'} failed because of a bug: search the log for \`internal error\`, which names the plugin`,
             network,
           },
         ]

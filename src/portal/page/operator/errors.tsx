@@ -20,13 +20,18 @@ const text = operatorTexts.errors
 /** What fails, on which network and by whose fault; and which nodes fail now. */
 export const Errors = () => {
   const hours = queryMember('hours', '24')
-  const report = useRequest<ErrorReport>(`/errors?${new URLSearchParams({ hours: hours.value })}`)
+  const network = queryMember('network')
+  const filter = { hours: hours.value, ...(network.value !== '' && { network: network.value }) }
+  const report = useRequest<ErrorReport>(`/errors?${new URLSearchParams(filter)}`)
   const overview = useRequest<OverviewJson>('/overview')
   const found = report.data.value
+  // That of the address may have no calls, or the names are yet to come.
+  const names = [...new Set([...(overview.data.value?.networks ?? []).map(({ name }) => name), network.value])].filter(Boolean)
   return (
     <>
       <div class="controls">
         <Select label={operatorTexts.traffic.range} options={rangeOptions} value={hours.value} onChange={hours.set} />
+        <Select label={text.network} options={[{ value: '', label: texts.all }, ...names]} value={network.value} onChange={network.set} />
         {found !== undefined && (
           <Downloads
             name="errors"
@@ -41,7 +46,7 @@ export const Errors = () => {
         }
       </WhenLoaded>
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
-        {({ networks }) => <NodeFailures networks={networks} />}
+        {({ networks }) => <NodeFailures networks={networks.filter(({ name }) => network.value === '' || name === network.value)} />}
       </WhenLoaded>
     </>
   )

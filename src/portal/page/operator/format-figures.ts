@@ -1,3 +1,4 @@
+import type { Tone } from '../components/badge.tsx'
 import { formatNumber } from '../format.ts'
 
 type Figure = number | null | undefined
@@ -18,6 +19,10 @@ export const formatPart = (value: Figure): string =>
     if (share === 0 || share === 1) return `${100 * share} %`
     return share < 0.001 ? '< 0.1 %' : `${Math.min(99.9, 100 * share).toFixed(1)} %`
   })
+
+/** Of a share of calls. */
+export const toneOfFailures = (failed: number | null): Tone =>
+  (failed ?? 0) > 0.02 ? 'danger' : (failed ?? 0) > 0.005 ? 'warn' : 'neutral'
 
 const bytesPerMiB = 1_048_576
 

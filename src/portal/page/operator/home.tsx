@@ -16,8 +16,8 @@ import { formatAge, formatHourOfDay, formatLatency, formatMoment, formatNumber, 
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { formatCount, formatMiB, formatRate, formatShare, toMiB } from './format-figures.ts'
-import { AccountLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
+import { formatCount, formatMiB, formatRate, formatShare, toMiB, toneOfFailures } from './format-figures.ts'
+import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
 import { NodeTimes, byProblem, needsAttention, toneOfNode, useNodes, whyOf } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -179,7 +179,7 @@ const WhyCallsFail = ({ why, network }: { readonly why: string; readonly network
       {why}
       {most !== undefined && `; ${text.nodeFails} ${most.node}, ${most.error}`}
       {'. '}
-      <PageLink to="/operator/errors?hours=1">{text.seeErrors}</PageLink>
+      {network !== undefined && <ErrorsLink network={network.name}>{text.seeErrors}</ErrorsLink>}
     </>
   )
 }
@@ -210,8 +210,6 @@ const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) =>
     </section>
   )
 }
-
-const toneOfFailures = (failed: number | null): Tone => ((failed ?? 0) > 0.02 ? 'danger' : (failed ?? 0) > 0.005 ? 'warn' : 'neutral')
 
 const rangesMs = { '1h': 3_600_000, '24h': 86_400_000 } as const
 

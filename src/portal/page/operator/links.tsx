@@ -25,4 +25,9 @@ export const NodeLink = ({ network, node }: { readonly network: string; readonly
   <NetworkLink name={network}>{node}</NetworkLink>
 )
 
+/** Of the last hour. */
+export const ErrorsLink = ({ network, children }: { readonly network: string; readonly children: ComponentChildren }) => (
+  <Link to={`/operator/errors?${new URLSearchParams({ hours: '1', network })}`}>{children}</Link>
+)
+
 export const PageLink = Link

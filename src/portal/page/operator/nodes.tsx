@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
 import type { EvidenceListJson, EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
 import type { NodeJson } from '../../operations/node-operations.ts'
 import type { ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
@@ -19,7 +20,8 @@ import { request, useRequest } from '../request.ts'
 import type { RequestError } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { formatPart, formatRate, formatShare } from './format-figures.ts'
+import { formatPart, formatRate, formatShare, toneOfFailures } from './format-figures.ts'
+import { ErrorsLink } from './links.tsx'
 import { NodeTimes, byProblem, hasProblem, nameClass, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
@@ -42,13 +44,15 @@ export const Nodes = () => {
   const filter = queryMember('show', 'all')
   const isFiltered = filter.value === 'problems'
   const { seconds = 0, networks: traffic = [] } = overview.data.value ?? {}
+  const trafficOf = ({ name }: NetworkNodes) => traffic.find(each => each.name === name)
+  const needsLook = (network: NetworkNodes): boolean => hasProblem(network) || doCallsFail(trafficOf(network))
   return (
     <WhenLoaded from={nodes}>
       {({ networks }) => {
         const isLong = networks.length >= minSearched
         const found = networks
-          .filter(network => network.name.includes(search.value.trim().toLowerCase()) && (!isFiltered || hasProblem(network)))
-          .toSorted(byProblem)
+          .filter(network => network.name.includes(search.value.trim().toLowerCase()) && (!isFiltered || needsLook(network)))
+          .toSorted((a, b) => Number(needsLook(b)) - Number(needsLook(a)) || byProblem(a, b))
         return (
           <>
             <p class="lead">{text.lead}</p>
@@ -74,8 +78,8 @@ export const Nodes = () => {
                 key={network.name}
                 network={network}
                 seconds={seconds}
-                traffic={traffic.find(({ name }) => name === network.name)}
-                isFolded={isLong && !hasProblem(network)}
+                traffic={trafficOf(network)}
+                isFolded={isLong && !needsLook(network)}
                 isOpen={networks.length === 1 || chosen.value === network.name}
                 onToggle={networks.length === 1 ? undefined : () => chosen.set(chosen.value === network.name ? '' : network.name)}
                 evidence={(evidence.data.value?.evidence ?? []).filter(each => each.network === network.name)}
@@ -109,17 +113,20 @@ interface NetworkProps {
 
 const Network = ({ network, traffic, seconds, evidence, isOpen, isFolded, onToggle, onChanged }: NetworkProps) => {
   const { name, state, finalized, upstreams } = network
+  const section = useRef<HTMLElement>(null)
+  // A link to the network leads to it, which may be one of many.
+  useEffect(() => void (isOpen && onToggle !== undefined && section.current?.scrollIntoView({ block: 'nearest' })), [])
   const [show, hide] = isFolded ? [text.showNodes, text.hideNodes] : [text.showCharts, text.hideCharts]
   const facts = [
     [text.calls, formatRate(seconds > 0 ? (traffic?.calls ?? 0) / seconds : 0)],
-    [text.failed, formatShare(traffic && traffic.calls > 0 ? traffic.failedCalls / traffic.calls : null)],
+    [text.failed, <Failed key={text.failed} network={name} traffic={traffic} />],
     [text.p95, formatLatency(traffic?.p95Ms)],
     [text.cacheHits, formatShare(traffic?.cacheHits)],
     [text.head, <NewestBlock key={text.head} {...network} />],
     [text.finalized, formatNumber(finalized)],
   ] as const
   return (
-    <section class="card network" aria-label={name}>
+    <section class="card network" aria-label={name} ref={section}>
       <div class="heading">
         <h2>{name}</h2>
         <StateBadge state={state} />
@@ -185,6 +192,22 @@ const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network'
         },
       ]}
     />
+  )
+}
+
+/** As Home has it. */
+const doCallsFail = (traffic: NetworkTraffic | undefined): boolean => toneOfFailures(failedShareOf(traffic)) === 'danger'
+
+const failedShareOf = (traffic: NetworkTraffic | undefined): number | null =>
+  traffic && traffic.calls > 0 ? traffic.failedCalls / traffic.calls : null
+
+const Failed = ({ network, traffic }: Pick<NetworkProps, 'traffic'> & { readonly network: string }) => {
+  const share = formatShare(failedShareOf(traffic))
+  if (!doCallsFail(traffic)) return share
+  return (
+    <>
+      <span class="error">{share}</span> <ErrorsLink network={network}>{operatorTexts.home.seeErrors}</ErrorsLink>
+    </>
   )
 }
 
@@ -365,23 +388,25 @@ const NodeErrors = ({ upstreams }: Pick<NetworkNodes, 'upstreams'>) => {
   const errors = upstreams
     .flatMap(({ name, errors }) => errors.map(each => ({ node: name, ...each })))
     .toSorted((a, b) => (a.lastSeen < b.lastSeen ? 1 : -1))
-  if (errors.length === 0) return <p class="lead">{text.noErrors}</p>
   return (
     <>
       <h3>{text.errors}</h3>
-      <Table
-        caption={text.errors}
-        keyOf={({ node, error }) => `${node} ${error}`}
-        rows={errors}
-        columns={[
-          { title: text.upstream, cell: ({ node }) => <span class="row-name">{node}</span> },
-          { title: text.error, cell: ({ error }) => error },
-          { title: text.failures, isNumber: true, cell: ({ count }) => formatNumber(count) },
-          { title: text.lastSeen, isTime: true, cell: ({ lastSeen }) => formatSeconds(lastSeen) },
-          { title: text.method, cell: ({ method }) => <code>{method}</code> },
-          { title: text.requestId, cell: ({ requestId }) => <code class="breakable">{requestId}</code> },
-        ]}
-      />
+      {errors.length === 0 && <p class="lead">{text.noErrors}</p>}
+      {errors.length > 0 && (
+        <Table
+          caption={text.errors}
+          keyOf={({ node, error }) => `${node} ${error}`}
+          rows={errors}
+          columns={[
+            { title: text.upstream, cell: ({ node }) => <span class="row-name">{node}</span> },
+            { title: text.error, cell: ({ error }) => error },
+            { title: text.failures, isNumber: true, cell: ({ count }) => formatNumber(count) },
+            { title: text.lastSeen, isTime: true, cell: ({ lastSeen }) => formatSeconds(lastSeen) },
+            { title: text.method, cell: ({ method }) => <code>{method}</code> },
+            { title: text.requestId, cell: ({ requestId }) => <code class="breakable">{requestId}</code> },
+          ]}
+        />
+      )}
     </>
   )
 }
