@@ -8,6 +8,7 @@ import { fastestMs } from '../support/fastest-ms.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
 import type { RpcMessage } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 // Two gateways that share nothing but one redis, as on two machines.
 
@@ -38,7 +39,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   /** Resolves with the milliseconds until both answer with this status. */
   const msUntil = async (status: number, key: string): Promise<number> => {
     const start = performance.now()
-    while (!(await statuses(key)).every(each => each === status)) await sleep(20)
+    await waitUntil(async () => (await statuses(key)).every(each => each === status))
     return performance.now() - start
   }
 
@@ -89,7 +90,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
             ...gateways.map(async gateway => (await call(gateway.http(key), 'eth_call', [{ to }])).error?.code),
             ...sockets.map(async socket => (await socket.call('eth_call', [{ to }])).error?.code),
           ])
-        while (!(await codes()).every(each => each === code)) await sleep(20)
+        await waitUntil(async () => (await codes()).every(each => each === code))
         return performance.now() - start
       }
       await msUntilCode(-33000)
@@ -112,7 +113,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     const { key } = await deployment.addCaller('carol')
     for (const gateway of gateways) for (let i = 0; i < 5; i += 1) await call(gateway.http(key), 'eth_call', [{ to }])
     const used = async () => JSON.parse((await deployment.run('usage', 'carol', '--json')).stdout).used as number
-    while ((await used()) < 800) await sleep(100)
+    await waitUntil(async () => (await used()) >= 800)
     t.equal(await used(), 800)
   })
 
@@ -125,7 +126,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     // A process that was refused asks the store again after the other has returned what it held.
     const served = async () => (await Promise.all(gateways.map(errorsOf))).flat().filter(error => error === undefined).length
     let count = 0
-    while ((count += await served()) < 12) await sleep(250)
+    await waitUntil(async () => (count += await served()) >= 12)
     count += await served()
     t.equal(count, 12, '12 calls of 80 credits')
     const { error } = await call(gateways[0]!.http(key), 'eth_call', [{ to }])
@@ -147,10 +148,10 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
       for (const first of [gateways[0], third]) {
         height += 1
         node.setResponse('eth_blockNumber', { result: toHexQuantity(height) })
-        while ((await heightOf(first)) !== toHexQuantity(height)) await sleep(10)
+        await waitUntil(async () => (await heightOf(first)) === toHexQuantity(height))
         node.setResponse('eth_blockNumber', { result: '0x60' })
         const start = performance.now()
-        for (const gateway of [...gateways, third, third]) while ((await heightOf(gateway)) !== toHexQuantity(height)) await sleep(10)
+        for (const gateway of [...gateways, third, third]) await waitUntil(async () => (await heightOf(gateway)) === toHexQuantity(height))
         elapsedMs = Math.max(elapsedMs, performance.now() - start)
       }
       return elapsedMs
@@ -224,11 +225,11 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
       opened: { served: 2, codes: [] },
     })
     await redis.restart()
-    while (Object.values(await callAll(1)).some(({ codes }) => String(codes) !== '-33000')) await sleep(20)
+    await waitUntil(async () => Object.values(await callAll(1)).every(({ codes }) => String(codes) === '-33000'))
     t.match([served.get('closed'), served.get('graced')], [1, 1 + 2 * 3], 'two processes overdrew 240 each')
     for (const [policy, calls] of served) {
       const balance = async () => JSON.parse((await deployment.run('usage', policy, '--json')).stdout) as { readonly used: number }
-      while ((await balance()).used < 80 * calls) await sleep(100)
+      await waitUntil(async () => (await balance()).used >= 80 * calls)
       t.match(await balance(), { limit: 80, used: 80 * calls, held: 0, left: 0 }, policy)
     }
     t.match(

@@ -197,7 +197,9 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
         upstreams: [{ name: 'node-1', usable: false, head: 32, reasons: [{ reason: 'drained', text: /^an operator has drained it/ }] }, {}],
       },
     ])
-    t.equal(gateway.log.filter(({ event, upstream }) => event === 'node-drained' && upstream === 'node-1').length, 2, 'by each worker')
+    const countDrained = () => gateway.log.filter(({ event, upstream }) => event === 'node-drained' && upstream === 'node-1').length
+    await waitUntil(() => countDrained() >= 2)
+    t.equal(countDrained(), 2, 'by each worker')
   })
 
   t.test('the last node that gets calls is drained by force alone', async t => {

@@ -1,7 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import http from 'node:http'
 import type { Socket } from 'node:net'
-import { setTimeout as wait } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
 import { faults } from '../support/node-faults.ts'
@@ -10,6 +9,7 @@ import { startFaultyNode } from '../support/faulty-node.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { connectWs, post } from '../support/rpc-client.ts'
 import { fastestMs } from '../support/fastest-ms.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 // A whole gateway in front of nodes that fail.
 
@@ -130,7 +130,7 @@ t.test('a response names the partner, and the partner learns nothing about the c
     const { groups } = JSON.parse((await deployment.run('usage', 'alice', '--by', 'method', '--json')).stdout)
     return groups.find(({ name }: { name: string }) => name === 'eth_getLogs')?.forwarded ?? 0
   }
-  while ((await forwarded()) === 0) await wait(100)
+  await waitUntil(async () => (await forwarded()) > 0)
   t.ok(
     (await forwarded()) <= partnerNode.received.filter(({ method }) => method === 'eth_getLogs').length,
     'forwarded calls are counted separately',
@@ -169,7 +169,7 @@ t.test('blocks up to the reported height come from a node that has them', async 
     const { headers, json } = await post(gateway.http(key), rpcMessage(method, params), { host: 'behind.test' })
     return { upstream: headers['x-tollgate-upstream'], result: json().result }
   }
-  while ((await request('eth_blockNumber', [])).result !== '0x64') await wait(50)
+  await waitUntil(async () => (await request('eth_blockNumber', [])).result === '0x64')
   await laggingNode.waitForRequests('eth_getBlockByNumber', 2) // the gateway then knows its head
   const logs = await request('eth_getLogs', [{ fromBlock: '0x62', toBlock: '0x64' }])
   t.same(logs, { upstream: 'node-2', result: [98, 99, 100].map(block => ({ blockNumber: hex(block) })) })

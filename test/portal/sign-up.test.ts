@@ -426,7 +426,7 @@ t.test('with `approval`, calls of an account that was made by a sign-up are refu
   t.match((await deployment.run('accounts', 'list', '--state', 'unapproved')).stdout, /to be approved, signed up at 20/)
   t.match(await listed('active'), [{ name: 'other' }])
   t.same(await listed('suspended'), [])
-  t.ok(gateway.log.some(({ event }) => event === 'sign-up-unapproved'))
+  t.ok(await gateway.waitForEvent('sign-up-unapproved'))
   t.match((await deployment.run('accounts', 'resume', 'dev@example.org')).stdout, /: active$/m)
   await waitUntil(async () => (await codeOf()) === undefined)
   t.match((await dev.get('/account')).json, { state: 'active', suspended: null })

@@ -161,7 +161,7 @@ for (const isStoreAsync of [false, true])
         'a key that cannot be checked closes nothing',
       )
       callers[2]?.caller.close()
-      while (wsServer.count > 2) await wait(1)
+      await waitUntil(() => wsServer.count === 2)
       clock.advance(250)
       t.equal(network.admitCount, 5, 'a key without WebSockets is checked no longer')
       answer(refuse('key'))
@@ -180,7 +180,7 @@ const openWithPendingResponse = async (test: Test) => {
   const caller = await server.connect('one')
   caller.caller.pause()
   caller.call()
-  while (server.memoryBudget.reservedBytes === 0) await wait(1)
+  await waitUntil(() => server.memoryBudget.reservedBytes > 0)
   return { ...server, ...caller }
 }
 
@@ -215,7 +215,7 @@ t.test('while a response is under way', async t => {
     t.test(`a caller that closes with ${code} gets no error and no more of the response, and its calls are canceled`, async t => {
       const { caller, messages, closed, memoryBudget, network } = await openWithPendingResponse(t)
       caller.close(code)
-      while (memoryBudget.reservedBytes > 0) await wait(1)
+      await waitUntil(() => memoryBudget.reservedBytes === 0)
       t.ok(
         network.signals.every(({ aborted }) => aborted),
         'before the caller reads the close frame',

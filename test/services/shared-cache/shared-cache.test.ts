@@ -11,6 +11,7 @@ import { systemClock } from '../../../src/services/clock.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 
 const hash = `0x${'ab'.repeat(32)}`
 const createEntry = (result: unknown, over: Partial<SharedCacheEntry> = {}): SharedCacheEntry => ({
@@ -65,9 +66,6 @@ const openCache = (url: string) => {
       .find(family => family.name === name)
       ?.series.find(({ labels }) => outcome === undefined || labels['outcome'] === outcome)?.values[0] ?? 0
   const count = (outcome: string) => value('tollgate_shared_cache_lookups_total', outcome)
-  const waitUntil = async (isSo: () => boolean | Promise<boolean>) => {
-    while (!(await isSo())) await new Promise(resolve => setTimeout(resolve, 5))
-  }
   const waitUntilUsed = (wanted: boolean) => waitUntil(() => (value('tollgate_shared_cache_up') === 1) === wanted)
   /** Writes the entry until it is found: it is written in the background, or dropped while the cache is skipped, as on a busy machine. */
   const waitUntilStored = (name: string, entry: SharedCacheEntry, writer = cache) =>
