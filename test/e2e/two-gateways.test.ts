@@ -228,8 +228,13 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     await waitUntil(async () => Object.values(await callAll(1)).every(({ codes }) => String(codes) === '-33000'))
     t.match([served.get('closed'), served.get('graced')], [1, 1 + 2 * 3], 'two processes overdrew 240 each')
     for (const [policy, calls] of served) {
-      const balance = async () => JSON.parse((await deployment.run('usage', policy, '--json')).stdout) as { readonly used: number }
-      await waitUntil(async () => (await balance()).used >= 80 * calls)
+      const balance = async (): Promise<{ readonly used: number; readonly held: number }> =>
+        JSON.parse((await deployment.run('usage', policy, '--json')).stdout)
+      // The use of a process is reported before its overdraft is leased.
+      await waitUntil(async () => {
+        const { used, held } = await balance()
+        return used >= 80 * calls && held === 0
+      })
       t.match(await balance(), { limit: 80, used: 80 * calls, held: 0, left: 0 }, policy)
     }
     t.match(

@@ -248,7 +248,10 @@ t.test("the operator's API", async t => {
   t.test('usage of all accounts is counted by any dimension, by pages, with the names of accounts', async t => {
     const { key } = await deployment.addKey('carol')
     for (let i = 0; i < 2; i += 1) await call(gateway.http(key), 'eth_chainId')
-    await waitUntil(async () => (await operator.get('/usage?by=network')).json.groups[0]?.calls >= 3)
+    const callsOf = async (name: string) =>
+      (await operator.get('/usage')).json.groups.find(({ account }: { account: string }) => account === name)?.calls
+    await waitUntil(async () => (await callsOf('carol')) === 2 && (await callsOf('bob')) > 0)
+    t.ok((await operator.get('/usage?by=network')).json.groups[0]?.calls >= 3)
     const { json } = await operator.get('/usage')
     t.match(json, { by: 'account', groupCount: 2, from: /^20/ })
     t.match(json.groups.map(({ account }: { account: string }) => account).sort(), ['bob', 'carol'])
