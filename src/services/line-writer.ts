@@ -65,7 +65,8 @@ export class BoundedLineWriter implements LineWriter {
   #rest: string | Buffer = ''
   /** Of all that is not written yet. */
   #waitingBytes = 0
-  #isWriting = false
+  /** That a chunk is being written to: it may be an older one than `#fd`. */
+  #writingFd: number | undefined
   #retry: Timer | undefined
   #isPipeFull = false
   /** Since lines are dropped: further lines are too until all that waits is written, so that one place lacks lines. */
@@ -99,7 +100,7 @@ export class BoundedLineWriter implements LineWriter {
     try {
       const previous = this.#fd
       this.#fd = this.#open()
-      if (!this.#isWriting) this.#closeDescriptor(previous)
+      if (previous !== this.#writingFd) this.#closeDescriptor(previous)
     } catch (error) {
       this.#fail(error instanceof Error ? error.message : String(error))
       throw error
@@ -118,7 +119,7 @@ export class BoundedLineWriter implements LineWriter {
     })
     this.#retry?.cancel()
     this.#isClosed = true
-    if (!this.#isWriting) this.#closeDescriptor(this.#fd)
+    if (this.#fd !== this.#writingFd) this.#closeDescriptor(this.#fd)
   }
 
   /** When the process ends: writes what waits before it returns, and gives up after `maxCloseMs`. Without a thread that writes. */
@@ -155,13 +156,13 @@ export class BoundedLineWriter implements LineWriter {
   }
 
   #flush(): void {
-    if (this.#isWriting || this.#retry !== undefined) return
+    if (this.#writingFd !== undefined || this.#retry !== undefined) return
     if (this.#rest.length === 0) this.#takeChunk()
     if (this.#rest.length === 0) return this.#recover()
-    this.#isWriting = true
     const fd = this.#fd
+    this.#writingFd = fd
     this.#writeBytes(fd, this.#rest, (error, written) => {
-      this.#isWriting = false
+      this.#writingFd = undefined
       if (this.#isClosed || fd !== this.#fd) this.#closeDescriptor(fd)
       if (this.#isClosed) return
       this.#isPipeFull = error?.code === 'EAGAIN'

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, rmSync, statSync, write } from 'node:fs'
+import { existsSync, readFileSync, readdirSync, readlinkSync, renameSync, rmSync, statSync, write } from 'node:fs'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { refuse } from '../../src/plugin/reply.ts'
@@ -113,6 +113,35 @@ t.test('a file that logrotate has renamed is opened anew under its name, and no 
   t.equal(statSync(file).mode & 0o777, 0o640)
   t.same(log.lines, [])
 })
+
+const skipWithoutProc = process.platform !== 'linux' && 'reads /proc'
+
+t.test(
+  'a file that is opened anew several times during one write, as of a slow disk, keeps no file open but its last',
+  { skip: skipWithoutProc },
+  async t => {
+    const file = join(t.testdir(), 'access.log')
+    const written: (() => void)[] = []
+    const writer = openAccessLogWriter(file, new TestClock(), new TestLog(), (_fd, bytes, done) => {
+      written.push(() => done(null, Buffer.byteLength(bytes)))
+    })
+    const openCount = () =>
+      readdirSync('/proc/self/fd').filter(fd => {
+        try {
+          return readlinkSync(`/proc/self/fd/${fd}`) === file
+        } catch {
+          return false
+        }
+      }).length
+    writer.write('a line\n')
+    for (let i = 0; i < 3; i += 1) writer.reopen()
+    t.equal(openCount(), 2, 'that of the write, and the last')
+    for (const done of written) done()
+    t.equal(openCount(), 1)
+    await writer.close()
+    t.equal(openCount(), 0)
+  },
+)
 
 t.test('when the file cannot be opened anew, the log says so, and lines go on to the old file', async t => {
   const dir = t.testdir({ logs: {} })
