@@ -1,5 +1,5 @@
 import { readFileSync, readdirSync } from 'node:fs'
-import { join, relative, resolve } from 'node:path'
+import { join, relative, resolve, sep } from 'node:path'
 import type { Clock } from '../services/clock.ts'
 import { ContentWatch } from '../services/content-watch.ts'
 import { processUser } from '../util/files.ts'
@@ -46,7 +46,7 @@ export type FileTexts = Readonly<Record<string, string>>
 /** The files of a directory as they were read. */
 export const filesOf = (root: string, texts: FileTexts): ConfigFiles => ({
   namesIn(dir) {
-    const folder = `${relative(root, dir)}/`
+    const folder = relative(root, dir) + sep
     return Object.keys(texts)
       .flatMap(path => (path.startsWith(folder) ? path.slice(folder.length) : []))
       .sort()
