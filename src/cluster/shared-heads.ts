@@ -60,6 +60,7 @@ export class SharedHeads {
     return {
       track: ({ network, upstreams }) =>
         upstreams === undefined ? this.#untrack(worker, network) : this.#track(worker, network, upstreams).addWorker(worker),
+      drained: message => of(message)?.setDrained(message.names),
       activity: message => of(message)?.heads.recordActivity(),
       pollLagging: message => of(message)?.heads.pollLagging(),
       sync: (message, reply) => of(message)?.reportBroadcast.sync(worker, reply),
@@ -95,6 +96,7 @@ export class SharedHeads {
     existing?.stop()
     const created = new SharedNetworkHeads(network, upstreams, { ...this.#options, pacing: this.#pacing }, existing?.reports)
     created.follow(worker, upstreams)
+    if (existing !== undefined) created.setDrained([...existing.drained])
     if (existing?.chainId === upstreams.chainId) {
       void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
       // Not what the upstreams have answered: there may be other nodes under their names.
@@ -113,6 +115,9 @@ class SharedNetworkHeads {
   readonly reportBroadcast: ReportBroadcast
   readonly feedBroadcast: FeedBroadcast
   readonly chainId: number
+  /** As the workers have read it from the store. */
+  drained: ReadonlySet<string> = new Set()
+  #onDrained = () => {}
   readonly #network: string
   readonly #blockTime: number
   readonly #devNode: boolean
@@ -143,6 +148,7 @@ class SharedNetworkHeads {
       ...options,
       ...{ chainId, blockTime, devNode },
       errorCategory: errorCategoryOf(network),
+      nodes: this.#drainedNodes(),
       log: options.log.child({ network }),
       metrics: withLabels(options.metrics, { network }),
       heightBroadcasts: [this.reportBroadcast, ...heightBroadcastsOf(network, chainId)],
@@ -154,6 +160,25 @@ class SharedNetworkHeads {
       },
     })
     this.feedBroadcast = new FeedBroadcast(network, this.heads.feeds)
+  }
+
+  setDrained(names: readonly string[]): void {
+    if (names.length === this.drained.size && names.every(name => this.drained.has(name))) return
+    this.drained = new Set(names)
+    this.#onDrained()
+  }
+
+  #drainedNodes(): NonNullable<HeadsOptions['nodes']> {
+    const drained = () => this.drained
+    return {
+      get drained() {
+        return drained()
+      },
+      onDrained: listener => {
+        this.#onDrained = listener
+        return () => (this.#onDrained = () => {})
+      },
+    }
   }
 
   get workers(): readonly WorkerChannel[] {

@@ -24,7 +24,9 @@ const syncIntervalMs = ackTimeoutMs / 2
 /** While the primary is busy, calls wait rather than ask the nodes. */
 const syncTimeoutMs = 250
 
-export interface WorkerHeadsOptions extends NetworkChannel, Pick<HeadsOptions, 'chainId' | 'blockTime' | 'devNode' | 'upstreamClient'> {}
+export interface WorkerHeadsOptions
+  extends NetworkChannel,
+    Pick<HeadsOptions, 'chainId' | 'blockTime' | 'devNode' | 'upstreamClient' | 'nodes'> {}
 
 /** The heads of one network in a worker: what the primary, which tracks the upstreams, has sent. */
 export class WorkerHeads extends CurrentChainState implements Heads {
@@ -42,6 +44,8 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     () => this.#track([]),
   )
   targets: readonly Target[] = []
+  /** Ends what tells the primary of drained nodes; undefined while nothing is tracked. */
+  #stopDrained: (() => void) | undefined
   #lastActivityAt = -Infinity
   /** When the last sync began that the primary has answered. */
   #syncedAt = -Infinity
@@ -65,9 +69,17 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   readonly resume = (): void => this.#trackings.repeat()
 
   #track(targets: readonly Target[], upstreams?: UpstreamsToTrack): void {
-    const { network, primary } = this.#options
+    const { network, primary, nodes } = this.#options
     this.targets = targets
     primary.tell('track', { network, ...(upstreams && { upstreams }) })
+    this.#stopDrained?.()
+    this.#stopDrained = upstreams && nodes?.onDrained(() => this.#tellDrained())
+    if (upstreams !== undefined) this.#tellDrained()
+  }
+
+  #tellDrained(): void {
+    const { network, primary, nodes } = this.#options
+    if (nodes !== undefined) primary.tell('drained', { network, names: [...nodes.drained] })
   }
 
   /**
@@ -122,7 +134,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {
-    const target = this.targets.find(({ name }) => this.snapshot.isCurrent(name))
+    const target = this.targets.find(({ name }) => this.snapshot.isCurrent(name) && this.#options.nodes?.drained.has(name) !== true)
     const signal = new Cancellation()
     return this.isFinalized(
       block,

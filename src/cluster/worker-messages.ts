@@ -35,6 +35,8 @@ export interface ToPrimary {
   readonly takeTokens: ChannelCall<{ readonly request: TokenRequest; readonly most: number }, TokenGrant>
   /** It sends calls to these upstreams, and needs their heads; without upstreams no longer. */
   readonly track: ChannelTopic<InNetwork & { readonly upstreams?: UpstreamsToTrack }>
+  /** The upstreams that operators have drained, as the worker knows. */
+  readonly drained: ChannelTopic<InNetwork & { readonly names: readonly string[] }>
   /** Calls come in. */
   readonly activity: ChannelTopic<InNetwork>
   /** Calls wait for upstreams that are below the reported height. */

@@ -143,7 +143,7 @@ export class WorkerNetworks implements HeadsSource {
     this.#primary = primary
   }
 
-  open(network: string, { chainId, blockTime, devNode = false, upstreamClient }: HeadsOptions): OpenedHeads {
+  open(network: string, { chainId, blockTime, devNode = false, upstreamClient, nodes }: HeadsOptions): OpenedHeads {
     const clock = this.#clock
     const isNewest = () => this.#newest(network) === heads
     const primary: Sender<ToPrimary> = {
@@ -151,7 +151,7 @@ export class WorkerNetworks implements HeadsSource {
       call: (name, args, timeoutMs, onReply) =>
         isNewest() ? this.#primary.call(name, args, timeoutMs, onReply) : sleep(clock, timeoutMs).then(() => 'late'),
     }
-    const options = { network, chainId, blockTime, devNode, upstreamClient, clock, primary }
+    const options = { network, chainId, blockTime, devNode, upstreamClient, clock, primary, ...(nodes && { nodes }) }
     const heads: OpenedHeads = new OpenedHeads(options, () => this.#remove(network, heads))
     this.#heads.set(network, [...(this.#heads.get(network) ?? []), heads])
     return heads

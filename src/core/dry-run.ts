@@ -65,7 +65,15 @@ const buildForDryRun = async function* ({
     upstreamClientOf: () => ({ request: refuseUse, disconnects: refuseUse }),
     sharedCaches: { open: refuseUse },
     filterRecords: { put: refuseUse, replace: refuseUse, find: refuseUse, take: refuseUse },
-    nodeStatuses: { of: () => ({ add: () => () => undefined, trust: new NodeTrust(), drained: new Set(), statusOf: () => undefined }) },
+    nodeStatuses: {
+      of: () => ({
+        add: () => () => undefined,
+        trust: new NodeTrust(),
+        drained: new Set(),
+        onDrained: () => () => undefined,
+        statusOf: () => undefined,
+      }),
+    },
     evidenceWriter: { of: () => ({ add: refuseUse, proven: refuseUse }) },
     rateLimits: { take: refuseUse, stateOf: refuseUse },
     results,

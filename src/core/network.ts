@@ -243,13 +243,14 @@ const holdSeries = ({ name: network }: NetworkConfig, { metrics }: HostServices,
 /** Shared by all pipelines of the network. */
 const openNetworkHeads = (config: NetworkConfig, host: HostServices, singletons: SingletonReferences): Heads => {
   const { name, methods } = config
-  const { headsSource, clock, log, metrics } = host
+  const { headsSource, nodeStatuses, clock, log, metrics } = host
   const chain = chainSettingsOf(config)
   return singletons.get(`${name}.heads`, chain, () =>
     headsSource.open(name, {
       ...chain,
       upstreamClient: host.upstreamClientOf(name),
       errorCategory: methods.errorCategory,
+      nodes: nodeStatuses.of(name),
       clock,
       log: log.child({ network: name }),
       metrics: withLabels(metrics, { network: name }),

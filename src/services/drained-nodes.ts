@@ -71,6 +71,7 @@ export class DrainedNodes {
   /** The times of all that are known, by node; undefined before the first reading. */
   #readmittedAt: ReadonlyMap<string, number> | undefined
   readonly #readmissionListeners: ((node: NodeName) => void)[] = []
+  readonly #changeListeners = new Set<() => void>()
   #isReading = false
   #stop = () => {}
 
@@ -81,6 +82,12 @@ export class DrainedNodes {
   /** The drained nodes of a network: the same set until one is added or removed. */
   of(network: string): ReadonlySet<string> {
     return this.#byNetwork.get(network) ?? none
+  }
+
+  /** `listener` is called whenever nodes have been drained, or are drained no longer. Returns how to end that. */
+  onChange(listener: () => void): () => void {
+    this.#changeListeners.add(listener)
+    return () => void this.#changeListeners.delete(listener)
   }
 
   /** From now on `readmit` is called for each node that operators readmit. */
@@ -141,6 +148,7 @@ export class DrainedNodes {
       const [network, ...rest] = id.split('/')
       log.info({ event: 'node-undrained', network, upstream: rest.join('/') }, 'upstream no longer drained')
     }
+    for (const listener of this.#changeListeners) listener()
   }
 }
 

@@ -50,6 +50,8 @@ export interface NodeStatusReports {
   statusOf(upstream: string): OwnStatus | undefined
   /** The nodes of the network that operators have drained: the same set until that changes. */
   readonly drained: ReadonlySet<string>
+  /** `listener` is called when that may have changed. Returns how to end that. */
+  onDrained(listener: () => void): () => void
 }
 
 interface ReportedNode {
@@ -66,10 +68,10 @@ const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent', 'drained'] as
   (reason): NodeRestriction => ({ class: 'all', reason }),
 )
 
-const noNodes: ReadonlySet<string> = new Set()
-const noDrainedNodes = { of: () => noNodes, onReadmitted: () => undefined }
+type OperatorsNodes = Pick<DrainedNodes, 'of' | 'onReadmitted' | 'onChange'>
 
-type OperatorsNodes = Pick<DrainedNodes, 'of' | 'onReadmitted'>
+const noNodes: ReadonlySet<string> = new Set()
+const noDrainedNodes: OperatorsNodes = { of: () => noNodes, onReadmitted: () => undefined, onChange: () => () => undefined }
 
 /** The states of all nodes of this process. The metrics are taken from them. */
 export class NodeStatuses {
@@ -93,6 +95,7 @@ export class NodeStatuses {
       get drained() {
         return drainedNodes.of(network)
       },
+      onDrained: listener => drainedNodes.onChange(listener),
       statusOf: upstream =>
         Array.from(this.#nodes)
           .find(node => node.network === network && node.upstream === upstream)

@@ -51,7 +51,15 @@ const hostServices = () => {
     upstreamClientOf: () => ({ request: unused, disconnects: unused }),
     sharedCaches: { open: unused },
     filterRecords: { put: unused, replace: unused, find: unused, take: unused },
-    nodeStatuses: { of: () => ({ add: () => () => undefined, trust: new NodeTrust(), drained: new Set(), statusOf: () => undefined }) },
+    nodeStatuses: {
+      of: () => ({
+        add: () => () => undefined,
+        trust: new NodeTrust(),
+        drained: new Set<string>(),
+        onDrained: () => () => undefined,
+        statusOf: () => undefined,
+      }),
+    },
     evidenceWriter: { of: () => ({ add: unused, proven: unused }) },
     rateLimits: { take: unused, stateOf: unused },
   } satisfies HostServices

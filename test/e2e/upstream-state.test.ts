@@ -7,7 +7,7 @@ import { startFakeNode } from '../support/fake-node.ts'
 import type { FakeNode, ScriptedResponse } from '../support/fake-node.ts'
 import { freePort } from '../support/free-port.ts'
 import { createPortalClient } from '../support/portal-client.ts'
-import { call } from '../support/rpc-client.ts'
+import { call, connectWs } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const adminToken = 'canary-drain-token'
@@ -200,6 +200,23 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
     const countDrained = () => gateway.log.filter(({ event, upstream }) => event === 'node-drained' && upstream === 'node-1').length
     await waitUntil(() => countDrained() >= 2)
     t.equal(countDrained(), 2, 'by each worker')
+  })
+
+  await t.test('it gets nothing else, also of the feed that subscribers have', async t => {
+    const socket = await connectWs(gateway.ws(key))
+    t.teardown(() => socket.close())
+    t.type((await socket.call('eth_subscribe', ['logs'])).result, 'string')
+    const since = first.received.length
+    const next = { number: '0x21', hash: `0x${'c'.repeat(64)}`, parentHash: `0x${'a'.repeat(64)}` }
+    for (const node of nodes) node.setResponse('eth_getBlockByNumber', { result: next })
+    const polls = callsAt(first, 'eth_getBlockByNumber')
+    await waitUntil(() => callsAt(second, 'eth_getLogs') > 1 && callsAt(first, 'eth_getBlockByNumber') > polls + 2)
+    const polled = ['eth_chainId', 'eth_getBlockByNumber latest']
+    const asked = first.received.slice(since).map(({ method, params }) => [method, ...params.slice(0, 1)].join(' '))
+    t.same(
+      asked.filter(each => !polled.includes(each)),
+      [],
+    )
   })
 
   t.test('the last node that gets calls is drained by force alone', async t => {

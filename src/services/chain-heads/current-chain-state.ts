@@ -120,6 +120,12 @@ export abstract class CurrentChainState {
     return height >= Math.min(block, reportedHeight)
   }
 
+  /** See Heads.headOf(). */
+  headOf(upstream: string): BlockId | undefined {
+    const head = this.#state.upstreams.find(({ name }) => name === upstream)?.head
+    return head?.hash === undefined ? undefined : head
+  }
+
   /** See Heads.isKnownBlock(). */
   isKnownBlock(hash: string): boolean {
     return this.recentBlocks.hasHash(hash) || this.#reportedHashes.has(hash)

@@ -66,7 +66,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     const { blockTime, clock, log, metrics, heightBroadcasts = [], pacing = openPacing() } = options
     this.#options = options
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
-    this.#selection = new HeadSelection(this.#plausibility)
+    this.#selection = new HeadSelection(this.#plausibility, name => this.#isDrained(name))
     this.#exclusions = new UpstreamExclusions(options)
     const chainLog = new ChainLog({ recentBlocks: this.recentBlocks, reportedHeight: () => this.#reportedHeight.height })
     this.#chain = new CanonicalChain({
@@ -91,6 +91,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
       random: Math.random,
       checkInTurn: pacing.checkInTurn,
       isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
+      isDrained: name => this.#isDrained(name),
       onChange: () => {
         this.#evaluate()
         void this.#followHead()
@@ -168,7 +169,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 
   pollLagging(): void {
-    this.#schedule.catchUp(({ name }) => !this.hasBlock(name))
+    this.#schedule.catchUp(({ name }) => !this.#isDrained(name) && !this.hasBlock(name))
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {
@@ -188,8 +189,23 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 
   #subscribe(): () => void {
-    const unsubscribes = [this.#reportedHeight.subscribe(this.#handlePeerHeight.bind(this)), this.tags.subscribe()]
+    const onDrained = this.#options.nodes?.onDrained(() => this.#handleDrained())
+    const unsubscribes = [
+      this.#reportedHeight.subscribe(this.#handlePeerHeight.bind(this)),
+      this.tags.subscribe(),
+      ...(onDrained === undefined ? [] : [onDrained]),
+    ]
     return () => unsubscribes.forEach(unsubscribe => unsubscribe())
+  }
+
+  #isDrained(upstream: string): boolean {
+    return this.#options.nodes?.drained.has(upstream) === true
+  }
+
+  #handleDrained(): void {
+    for (const upstream of this.#upstreams) if (this.#isDrained(upstream.name)) upstream.closeSubscription()
+    this.#evaluate()
+    void this.#followHead()
   }
 
   #createTagTracker({ blockTime, devNode = false, tagBroadcasts = {}, onTags }: HeadsOptions): TagTracker {
@@ -206,9 +222,12 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
   }
 
+  /** For a catch-up the others are enough: operators see how far a drained node is by its other polls. */
   async #pollUpstream(upstream: UpstreamTracker, isCatchUp: boolean): Promise<void> {
+    if (isCatchUp && this.#isDrained(upstream.name)) return
     await upstream.poll(isCatchUp)
     this.#evaluate()
+    if (this.#isDrained(upstream.name)) return
     if (this.#selection.implausible.size > 0) void upstream.checkAncestor().then(() => this.#evaluate())
     const [finalized] = await Promise.all([this.#chain.pollFinalized(upstream), this.#followHead()])
     if (finalized === undefined) return

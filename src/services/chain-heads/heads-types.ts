@@ -5,6 +5,7 @@ import type { Log } from '../log.ts'
 import type { MethodTable } from '../method-table/index.ts'
 import type { Metrics } from '../metrics.ts'
 import type { ExclusionReason } from '../node-reasons.ts'
+import type { NodeStatusReports } from '../node-status.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import type { Feeds } from './feeds/block-feed.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
@@ -141,6 +142,8 @@ export interface Heads {
    * block is left out that callers know? True for every upstream as long as nothing is known of any.
    */
   hasBlock(upstream: string, block?: number): boolean
+  /** The newest block that a poll or the subscription of the upstream has returned; undefined where nothing but its height is known. */
+  headOf(upstream: string): BlockId | undefined
   /** Does a block with this hash exist: one of the newest few hundred blocks of the chain, or one of the newest that callers were told of? */
   isKnownBlock(hash: string): boolean
   /** Resolves when one of the upstreams has the block, for which they are polled meanwhile; at the limit; or at once if none soon has. */
@@ -169,6 +172,8 @@ export interface HeadsOptions {
   /** Callers take the chain back as they like: what its nodes say is the answer, and nothing is held against it that was reported before. */
   readonly devNode?: boolean
   readonly upstreamClient: UpstreamClient
+  /** The nodes that operators have drained: they are sent eth_chainId and the polls of the newest block, and nothing else. None unless given. */
+  readonly nodes?: Pick<NodeStatusReports, 'drained' | 'onDrained'>
   /** Of an error of a node to one of the requests that are sent here. */
   readonly errorCategory: MethodTable['errorCategory']
   readonly clock: Clock

@@ -15,12 +15,14 @@ interface ReturnedBlock {
 /** Selects the network's head: the highest plausible head, as of the last evaluation. */
 export class HeadSelection {
   readonly #plausibility: HeadPlausibility
+  readonly #isDrained: (upstream: string) => boolean
   #upstreams: readonly UpstreamTracker[] = []
   #implausible: ReadonlySet<string> = new Set()
   #head: Head | undefined
 
-  constructor(plausibility: HeadPlausibility) {
+  constructor(plausibility: HeadPlausibility, isDrained: (upstream: string) => boolean = () => false) {
     this.#plausibility = plausibility
+    this.#isDrained = isDrained
   }
 
   /** The head of the best upstream; undefined while no plausible upstream has one. */
@@ -33,9 +35,9 @@ export class HeadSelection {
     return this.#implausible
   }
 
-  /** The upstreams whose heads are plausible, and those without a head. */
+  /** The upstreams whose heads are plausible, and those without a head. Those that are drained are asked nothing, so that their heads do not count. */
   get plausible(): readonly UpstreamTracker[] {
-    return this.#upstreams.filter(upstream => !this.isImplausible(upstream))
+    return this.#upstreams.filter(upstream => !this.isImplausible(upstream) && !this.#isDrained(upstream.name))
   }
 
   /** A plausible upstream with the highest head: if several have it, one that has returned its block, on the selected head where there is one. */

@@ -44,6 +44,8 @@ export interface UpstreamTrackerOptions {
   /** From 0 to below 1. */
   random(): number
   isAgePlausible(newer: HeadReport, older: HeadReport): boolean
+  /** An operator has drained it: it takes no subscription. */
+  isDrained(upstream: string): boolean
   /** The subscription, or the check of the chain, has changed what is known of the upstream. */
   onChange(): void
 }
@@ -146,19 +148,23 @@ export class UpstreamTracker {
   }
 
   openSubscription(): void {
-    if (!this.chain.isWrongChain) this.#subscription?.open()
+    if (!this.chain.isWrongChain && !this.#options.isDrained(this.name)) this.#subscription?.open()
+  }
+
+  closeSubscription(): void {
+    this.#subscription?.close()
   }
 
   /** It is not polled from now on, as no calls come in. */
   pause(): void {
-    this.#closeSubscription()
+    this.closeSubscription()
     this.#head.recordPause()
   }
 
   /** It is tracked no longer. */
   stop(): void {
     this.#cancellation.abort()
-    this.#closeSubscription()
+    this.closeSubscription()
     this.pollReport.releaseSeries()
   }
 
@@ -187,10 +193,6 @@ export class UpstreamTracker {
     return fetchBlock(this.request, hashOrNumber)
   }
 
-  #closeSubscription(): void {
-    this.#subscription?.close()
-  }
-
   readonly #catchUp = nextFlight(async (): Promise<void> => {
     while (this.isPolling) await this.#polling
     await this.#startPoll(true)
@@ -205,7 +207,7 @@ export class UpstreamTracker {
 
   async #pollChainAndHead(isCatchUp: boolean): Promise<void> {
     await this.chain.verify()
-    if (this.chain.isWrongChain) this.#closeSubscription()
+    if (this.chain.isWrongChain) this.closeSubscription()
     if (this.chain.isExpectedChain && (isCatchUp || !this.isSubscribed)) await this.#pollHead(isCatchUp)
   }
 

@@ -31,6 +31,8 @@ interface ProofOptions {
   readonly drained?: readonly string[]
   /** Called when a node is waited for; until then, the node `lagging` lacks the reported block. A node `stuck` always does. */
   readonly onWait?: (timeoutMs: number) => void
+  /** The newest block of each node, as its polls have it. */
+  readonly polledHeads?: () => Readonly<Record<string, { readonly number: number; readonly hash: string }>>
   /** The newest finalized block. */
   readonly finalized?: number
 }
@@ -59,6 +61,7 @@ export const openProofs = (
     drained = [],
     onWait,
     finalized,
+    polledHeads = () => ({}),
   }: ProofOptions = {},
 ) => {
   const log = new TestLog()
@@ -94,6 +97,7 @@ export const openProofs = (
       },
     },
     targets,
+    headOf: (name: string) => polledHeads()[name],
     exclusionOf: (name: string) => ({ otherChain: 'chain', unverified: 'unverified' })[name],
   }
   const options = {
@@ -114,7 +118,11 @@ export const openProofs = (
     log,
     upstreamClient: { request, disconnects: () => 0 },
     heads: heads as unknown as Heads,
-    nodes: new NodeStatuses(createMetricsRegistry(), { of: () => new Set(drained), onReadmitted: () => undefined }).of('devnet'),
+    nodes: new NodeStatuses(createMetricsRegistry(), {
+      of: () => new Set(drained),
+      onReadmitted: () => undefined,
+      onChange: () => () => undefined,
+    }).of('devnet'),
   }
   const stage = createStage(verify, options, services)
   const [firstTarget, ...otherTargets] = targets

@@ -1,4 +1,5 @@
 import t from '../../support/tap.ts'
+import { Cancellation } from '../../../src/plugin/call.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads, orderOf, targetOf } from './model-heads.ts'
 
@@ -274,5 +275,80 @@ t.test('what operators are told of the heads', async t => {
       await advance(10_000)
     }
     t.notOk('stalled' in heads.status || 'idle' in heads.status)
+  })
+})
+
+t.test('a node that is drained', async t => {
+  let drained: ReadonlySet<string> = new Set()
+  let onDrained = (): void => undefined
+  const nodes = {
+    get drained() {
+      return drained
+    },
+    onDrained: (listener: () => void) => {
+      onDrained = listener
+      return () => undefined
+    },
+  }
+  const { heads, chain, nodeOf, requests, responseOverrides, recordCall, advance } = openModelHeads(
+    ['a', 'b'],
+    undefined,
+    {},
+    {},
+    { nodes },
+  )
+  const drain = (...names: readonly string[]) => {
+    drained = new Set(names)
+    onDrained()
+  }
+  const asked: string[] = []
+  responseOverrides.set('a', (method, params) => {
+    asked.push(`${method} ${String(params[0])}`)
+    return nodeOf('a').answer(method, params)
+  })
+  heads.feeds.logs.subscribe({ onUpdate: () => undefined, onEnd: () => undefined })
+  heads.feeds.headers.subscribe({ onUpdate: () => undefined, onEnd: () => undefined })
+  const mine = async (count: number) => {
+    for (let i = 0; i < count; i++) {
+      chain.mine()
+      for (const name of ['a', 'b']) nodeOf(name).head = chain.tip
+      await recordCall()
+      await advance(1_000)
+    }
+  }
+  await mine(3)
+  t.ok(
+    asked.some(each => each.startsWith('eth_getLogs')),
+    'the feed asks it first',
+  )
+
+  t.test(
+    'gets nothing but polls of its chain and its newest block, also while its head is implausible, or calls wait for blocks',
+    async t => {
+      drain('a')
+      asked.length = requests.length = 0
+      await mine(60)
+      void heads.waitForBlock(['a'], chain.tip.number + 1, { timeoutMs: 1_000, signal: new Cancellation() })
+      await advance(2_000)
+      await heads.refresh(true)
+      nodeOf('a').head = { ...chain.tip, number: chain.tip.number + 1_000 }
+      await advance(5_000)
+      t.same([...new Set(asked)].sort(), ['eth_chainId undefined', 'eth_getBlockByNumber latest'])
+      t.ok(
+        requests.some(each => each.startsWith('b eth_getLogs')),
+        'another is asked',
+      )
+      nodeOf('a').head = chain.tip
+    },
+  )
+
+  t.test('has no say about the head, and operators see its own', async t => {
+    nodeOf('b').head = ancestorAt(chain.tip, chain.tip.number - 2) ?? chain.tip
+    await recordCall()
+    await advance(10_000)
+    t.equal(heads.snapshot.head, chain.tip.number - 2)
+    t.match(heads.status.upstreams, [{ name: 'a', head: chain.tip.number }, { name: 'b' }])
+    drain()
+    t.equal(heads.snapshot.head, chain.tip.number, 'it has again, at once')
   })
 })

@@ -28,7 +28,7 @@ export const openModelHeads = (
   maxLag?: number,
   chainIds: Readonly<Record<string, Json | undefined>> = {},
   webSocketUrls: Readonly<Record<string, string>> = {},
-  others: Pick<HeadsOptions, 'heightBroadcasts' | 'tagBroadcasts' | 'devNode'> = {},
+  others: Pick<HeadsOptions, 'heightBroadcasts' | 'tagBroadcasts' | 'devNode' | 'nodes'> = {},
 ) => {
   const chain = new ModelChain(seededRandom(7))
   for (let i = 0; i < 50; i++) chain.mine()
