@@ -58,8 +58,8 @@ export class Proofs {
     const { methods, network } = services
     this.#options = options
     this.#services = services
-    this.headers = new TrustedHeaders(agree, services)
     this.blocks = new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes })
+    this.headers = new TrustedHeaders({ agree, knownHeader: hash => this.blocks.knownHeader(hash) }, services)
     this.#feedHeaders = new FeedHeaders(header => this.blocks.recordHeader(header), services)
     const answersOf = this.#openAnswers(this.blocks)
     const answersAloneOf = this.#openAnswers(new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes: 0 }))

@@ -23,6 +23,8 @@ const requestTimeoutMs = 2000
 /** As in failover: with blocks of up to 2 s, most nodes have the next one within it. */
 const maxCatchUpMs = 4_000
 const maxBlocksBack = 2
+/** Blocks below the newest one of a node. */
+const maxPolledDepth = 8
 const maxHeaderBytes = 8_388_608
 
 /**
@@ -31,12 +33,20 @@ const maxHeaderBytes = 8_388_608
  */
 export class TrustedHeaders {
   readonly #agree: number | undefined
+  readonly #knownHeader: (hash: string) => TrustedHeader | undefined
   readonly #services: Pick<Services, 'upstreamClient' | 'heads' | 'log' | 'clock'>
   #hasWarned = false
+  /** What polls have found counts in later versions of the head: in this one a call has met another block. */
+  #doubtedVersion = -1
   readonly #byNumber = new LRUCache<number, CachedHeader>({ max: maxHeaders })
 
-  constructor(agree: number | undefined, services: Pick<Services, 'upstreamClient' | 'heads' | 'log' | 'clock'>) {
+  /** `knownHeader`: the header with that hash, if it is known. */
+  constructor(
+    { agree, knownHeader }: { readonly agree: number | undefined; knownHeader(hash: string): TrustedHeader | undefined },
+    services: Pick<Services, 'upstreamClient' | 'heads' | 'log' | 'clock'>,
+  ) {
     this.#agree = agree
+    this.#knownHeader = knownHeader
     this.#services = services
   }
 
@@ -98,19 +108,41 @@ export class TrustedHeaders {
 
   /** The chain may have other blocks by now: those that are not final are looked up anew. */
   forgetRecent(): void {
+    this.#doubtedVersion = this.#services.heads.snapshot.headVersion
     for (const [number, { isFinal }] of this.#byNumber.entries()) if (!isFinal) this.#byNumber.delete(number)
   }
 
   /** The chain may have another block at that height by now. */
   forget(number: number): void {
+    this.#doubtedVersion = this.#services.heads.snapshot.headVersion
     this.#byNumber.delete(number)
   }
 
   #request(number: number, voters: readonly Target[], voterCount: number): Promise<TrustedHeader | undefined> {
+    const polled = this.#agreedByPolls(number, voters, voterCount)
+    if (polled !== undefined) return Promise.resolve(polled)
     const answers = voters.map(target => this.#requestFrom(target, number))
     void Promise.all(answers).then(all => this.#warnOfOtherHashes(number, all))
     const headers = answers.map(answer => answer.then(header => (header === 'other hash' ? undefined : header)))
     return agreedValue(headers, ({ hash }) => hash, requiredVotesOf(this.#agree, voterCount))
+  }
+
+  /** The header that enough nodes have by their polls, of which the feed has the header. Then no node is asked. */
+  #agreedByPolls(number: number, voters: readonly Target[], voterCount: number): TrustedHeader | undefined {
+    const { heads } = this.#services
+    if (heads.snapshot.headVersion === this.#doubtedVersion) return undefined
+    const polled = voters.flatMap(({ name }) => this.#polledHeader(name, number) ?? [])
+    const required = requiredVotesOf(this.#agree, voterCount)(polled.length, voters.length - polled.length)
+    return polled.find(({ hash }) => polled.filter(each => each.hash === hash).length >= required)
+  }
+
+  /** The block that the node has at that height: its newest block leads there. */
+  #polledHeader(name: string, number: number): TrustedHeader | undefined {
+    const head = this.#services.heads.headOf(name)
+    if (head === undefined || head.number - number > maxPolledDepth) return undefined
+    let header = this.#knownHeader(head.hash)
+    while (header !== undefined && header.number > number) header = this.#knownHeader(header.parentHash)
+    return header?.number === number ? header : undefined
   }
 
   #warnOfOtherHashes(block: number, answers: readonly (TrustedHeader | 'other hash' | undefined)[]): void {

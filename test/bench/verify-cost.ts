@@ -41,6 +41,7 @@ const openPlugin = (methods: Readonly<Record<string, string>>, tip: ModelBlock) 
     hasBlock: () => true,
     reportHeight: (_: string, height: number) => height,
     exclusionOf: () => undefined,
+    headOf: () => undefined,
     feeds: { headers: { subscribe: () => ({ isStarted: Promise.resolve(true), close: () => undefined }) } },
   }
   const options = { methods, maxBytes: 1 << 24, maxProofBytes: 1 << 28, maxBlocks: 32, costs, readmit: true }

@@ -169,6 +169,37 @@ t.test('logs of a real node', async t => {
     t.equal(gateway.listeners.size, 0)
   })
 
+  t.test('nobody is asked for the newest header where polls of enough nodes have it, or lead to it, and the feed', async t => {
+    const blocks = await Promise.all(
+      Array.from({ length: head + 1 }, (_, i) => chain.request<JsonMembers>('eth_getBlockByNumber', toHexQuantity(i), false)),
+    )
+    const headAt = (number: number) => ({ number, hash: String(blocks[number]!['hash']) })
+    let polled: Readonly<Record<string, ReturnType<typeof headAt>>> = {}
+    const open = () => {
+      const gateway = openProofs({ one: honest, two: honest, three: honest }, { ...known, polledHeads: () => polled })
+      return { ...gateway, headerRequests: () => gateway.requests.filter(each => each.endsWith('eth_getBlockByNumber')).length }
+    }
+    const newest = { fromBlock: last, toBlock: last, address: `0x${'1'.repeat(40)}` }
+    const askedFor = async (heads: typeof polled, hasFeed = true) => {
+      polled = {}
+      const gateway = open()
+      await gateway.call('eth_getLogs', { ...newest, fromBlock: first, toBlock: first })
+      gateway.newHead()
+      if (hasFeed) gateway.publish(blocks)
+      polled = heads
+      gateway.requests.length = 0
+      t.same(await gateway.call('eth_getLogs', newest), [])
+      return gateway.headerRequests()
+    }
+    const lastAt = Number(last)
+    t.equal(await askedFor({ one: headAt(lastAt), two: headAt(lastAt), three: headAt(lastAt) }), 0)
+    t.equal(await askedFor({ one: headAt(lastAt), two: headAt(lastAt) }), 0, 'a majority')
+    t.equal(await askedFor({ one: headAt(lastAt) }), 3, 'one is no majority')
+    t.equal(await askedFor({ one: headAt(lastAt), two: { ...headAt(lastAt), hash: toTopic(9) } }), 3, 'they have different blocks')
+    t.equal(await askedFor({ one: headAt(lastAt - 1), two: headAt(lastAt - 1) }), 3, 'they are behind')
+    t.equal(await askedFor({ one: headAt(lastAt), two: headAt(lastAt) }, false), 3, 'the header is not known')
+  })
+
   t.test('a query takes no longer than one that is not proven may', async t => {
     const hung: Node = request => (request.method === 'eth_getBlockReceipts' ? new Promise(() => {}) : honest(request))
     const gateway = openProofs({ one: hung, two: honest }, known)
