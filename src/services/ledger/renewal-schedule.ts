@@ -33,7 +33,7 @@ export class RenewalSchedule {
     return this.#active.size > checksPerSecond
   }
 
-  /** So many that none keeps credits while it is idle: each takes 0.7 kB. */
+  /** So many that none keeps credits while it is idle: each takes 0.7 kB, and a stop returns the credits of 500 in each round trip. */
   get hasTooManyAccounts(): boolean {
     return this.#active.size + this.#resting.size > maxAccounts
   }
@@ -105,7 +105,7 @@ const tickMs = 100
 export const minCheckIntervalMs = 1_000
 export const maxCheckIntervalMs = 10_000
 export const checksPerSecond = 200
-const maxAccounts = 50_000
+const maxAccounts = 20_000
 /** Nothing is lost: the store has the day's use on record, and its first response brings it back. */
 const evictAfterMs = 600_000
 const evictionCheckMs = 5_000
