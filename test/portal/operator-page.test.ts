@@ -447,7 +447,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Nodes')
     await page.goto(`${gateway.admin}/operator/nodes?network=pair`)
     await page.waitForSelector('tr:has-text("left"):has-text("HTTP 503"):has-text("eth_gasPrice")')
-    await page.waitForSelector('td[data-label=Failures]:has-text("HTTP 503")')
+    await page.waitForSelector('td[data-label=State]:has-text("Attempts fail with HTTP 503")')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Errors')
     await page.waitForSelector('tr:has-text("left"):has-text("pair"):has-text("HTTP 503")')

@@ -176,10 +176,10 @@ const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network'
             </>
           ),
         },
-        { title: text.state, cell: node => <State node={node} /> },
+        { title: text.state, cell: node => <State node={node} error={trafficOf(node)?.errors[0]?.error} /> },
         { title: text.lag, isNumber: true, cell: ({ lagBlocks }) => formatNumber(lagBlocks) },
         { title: text.share, isNumber: true, cell: node => formatPart(trafficOf(node)?.share) },
-        { title: text.failures, isNumber: true, cell: node => <Failures {...trafficOf(node)} /> },
+        { title: text.failures, isNumber: true, cell: node => formatNumber(trafficOf(node)?.failures ?? 0) },
         {
           title: text.latencies,
           isNumber: true,
@@ -211,16 +211,14 @@ const Failed = ({ network, traffic }: Pick<NetworkProps, 'traffic'> & { readonly
   )
 }
 
-/** Of the last minute, with what most of them were. */
-const Failures = ({ failures = 0, errors: [most] = [] }: Partial<NetworkTraffic['upstreams'][number]>) => (
-  <>
-    {formatNumber(failures)}
-    {most !== undefined && <p class="help">{most.error}</p>}
-  </>
-)
+interface StateProps {
+  readonly node: NodeJson
+  /** What attempts of the last minute have failed with most. */
+  readonly error: string | undefined
+}
 
 /** Whether calls reach the node, all that keeps calls away, and what has lately. */
-const State = ({ node }: { readonly node: NodeJson }) => {
+const State = ({ node, error }: StateProps) => {
   const { condition, because, reasons, lastReasons } = node
   const isNow = (last: NodeJson['lastReasons'][number]): boolean =>
     last.reason === 'drained' || reasons.some(({ class: methodClass, reason }) => methodClass === last.class && reason === last.reason)
@@ -230,6 +228,11 @@ const State = ({ node }: { readonly node: NodeJson }) => {
       <Badge tone={toneOfNode(node)}>{text.conditions[condition]}</Badge>
       <NodeTimes node={node} />
       {because !== null && <p class="error">{because}</p>}
+      {error !== undefined && because?.includes(error) !== true && (
+        <p class="help">
+          {text.failsWith} {error}
+        </p>
+      )}
       {reasons
         .filter(({ reason }) => reason !== 'drained')
         .map(({ class: methodClass, reason, text: rule }) => (

@@ -255,6 +255,7 @@ export const operatorTexts = {
     errors: 'What nodes have failed with since the start of the gateway',
     noErrors: 'No attempt has failed.',
     error: 'Failed with',
+    failsWith: 'Attempts fail with',
     lastSeen: 'Last (UTC)',
     method: 'Method',
     requestId: 'Request id, in the log too',
