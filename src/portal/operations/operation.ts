@@ -1,40 +1,26 @@
 import type { GatewayConfig } from '../../config/types.ts'
 import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
-import type { Plans } from '../../services/accounts/effective-plan.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
-import type { RequestLogConfig } from '../../services/request-log.ts'
-import type { Clock } from '../../services/clock.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
-import type { Store } from '../../store/store.ts'
 import type { MaybePromise } from '../../util/async.ts'
-import type { SendMail } from '../mailer.ts'
+import type { PortalServices } from '../portal-services.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import type { RouteBase } from '../route.ts'
 
-/** What operations work with, whoever asks for them. */
-export interface OperationServices {
-  readonly store: Store
+/** What operations work with, whoever asks for them; plans and the log of requests as of now. */
+export interface OperationServices extends Pick<PortalServices, 'store' | 'plans' | 'requestLog' | 'sendMail' | 'clock' | 'version'> {
   /** The accounts of the store, with what the operator changes in the log of changes. */
   readonly accounts: RecordedAccounts
   readonly queries: PageQueries
-  /** As of now: a reload may change them. */
-  readonly plans: Plans
-  /** As of now, too. */
-  readonly requestLog: RequestLogConfig
   /** What gateway.yaml says of the dashboard. */
   readonly config: Pick<GatewayConfig, 'listen' | 'portal'>
   /** The URL of the dashboard; undefined where the gateway has none. */
   dashboardUrl(): string | undefined
-  /** Undefined without a mail server. */
-  readonly sendMail: SendMail | undefined
   networkNames(): MaybePromise<readonly string[]>
   nodes(): Promise<NodesView>
   /** The gateway knows every method of its networks, and rejects with ApiError; a command knows the method tables, and warns. */
   checkMethods(names: readonly string[]): MaybePromise<void>
-  readonly clock: Clock
-  /** Of the gateway. */
-  readonly version: string
 }
 
 /** The networks and their nodes, as who asks can see them. */
