@@ -96,10 +96,13 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
   const operator = await pagesOf(browser, signInOperator)
   await deployment.addAccount('newcomer')
   const newcomer = await pagesOf(browser, page => signInDeveloper(page, 'newcomer'))
+  await deployment.addCaller('beginner')
+  const beginner = await pagesOf(browser, page => signInDeveloper(page, 'beginner'))
   const { portal = '', admin } = gateway
   const pages: readonly ShownPage[] = [
     ...developer,
-    { url: `${portal}/`, what: ', before the first call', heading: 'Overview', ...cookiesOf(newcomer) },
+    { url: `${portal}/`, what: ', before the first key', heading: 'Overview', ...cookiesOf(newcomer) },
+    { url: `${portal}/`, what: ', before the first call', heading: 'Overview', ...cookiesOf(beginner) },
     { url: `${portal}/no-such-page`, heading: 'Page not found', ...cookiesOf(developer) },
     { url: `${portal}/sign-in`, heading: 'Sign in' },
     { url: `${portal}/confirm-email#used-up`, heading: 'Confirm your e-mail address' },

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { OwnKeyJson } from '../../routes/keys.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
 import { Badge } from '../components/badge.tsx'
 import { TextField, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
@@ -10,23 +11,30 @@ import type { IconName } from '../components/icon.tsx'
 import type { IssuedKey } from '../components/key-actions.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { request, useRequest } from '../request.ts'
+import type { Loaded } from '../request.ts'
 import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
+import { pickUnusedNetwork } from './preferred-network.ts'
 import { isGuideOpen, newKey, savedKey, showNewKey } from './tab-key.ts'
 import { TryCallLink } from './try-call-link.tsx'
 import { UseKey } from './use-key.tsx'
 
 const text = texts.firstRun
 
+interface NoCallsProps {
+  readonly hasCalls: boolean
+  readonly networks: Loaded<readonly NetworkJson[]>
+}
+
 /** In place of the chart where there are no calls: the way to the first one. An account that had calls before needs no guide. */
-export const NoCalls = ({ hasCalls }: { readonly hasCalls: boolean }) => {
+export const NoCalls = (props: NoCallsProps) => {
   const keys = useRequest<readonly OwnKeyJson[]>('/keys')
   return (
     <WhenLoaded from={keys} skeleton={<Skeleton height={24} />}>
       {found =>
         isGuideOpen.value || found.every(({ lastUsed }) => lastUsed === null) ? (
-          <FirstRun keys={found} hasCalls={hasCalls} onCreated={keys.reload} />
+          <FirstRun {...props} keys={found} onCreated={keys.reload} />
         ) : (
           <EmptyState icon="usage" title={texts.overview.noCalls} actions={<TryCallLink />} />
         )
@@ -35,13 +43,12 @@ export const NoCalls = ({ hasCalls }: { readonly hasCalls: boolean }) => {
   )
 }
 
-interface FirstRunProps {
+interface FirstRunProps extends NoCallsProps {
   readonly keys: readonly OwnKeyJson[]
-  readonly hasCalls: boolean
   onCreated(): void
 }
 
-const FirstRun = ({ keys, hasCalls, onCreated }: FirstRunProps) => {
+const FirstRun = ({ keys, hasCalls, networks, onCreated }: FirstRunProps) => {
   const active = keys.filter(({ state }) => state === 'active')
   const created = newKey.value
   const unsaved = created === undefined || created.id === savedKey.value || hasCalls ? undefined : created
@@ -75,7 +82,12 @@ const FirstRun = ({ keys, hasCalls, onCreated }: FirstRunProps) => {
           {hasKey && (
             <>
               {created === undefined && <p class="lead">{text.replaceKey}</p>}
-              <UseKey secret={created?.key} {...(created !== undefined && { limits: created })} />
+              <UseKey
+                networks={networks}
+                pickNetwork={pickUnusedNetwork}
+                secret={created?.key}
+                {...(created !== undefined && { limits: created })}
+              />
             </>
           )}
           <p role="status" data-testid="first-call">

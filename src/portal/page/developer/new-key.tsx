@@ -1,6 +1,9 @@
+import type { NetworkJson } from '../../routes/networks.ts'
 import { ShownOnce } from '../components/form.tsx'
 import type { IssuedKey } from '../components/key-actions.tsx'
+import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
+import { usePreferredNetwork } from './preferred-network.ts'
 import { newKey } from './tab-key.ts'
 import { UseKey } from './use-key.tsx'
 
@@ -13,7 +16,12 @@ export const ShowNewKey = ({ created }: { readonly created: IssuedKey }) => (
       {text.newKey}: {created.name}
     </h2>
     <ShownOnce help={text.saveNow} text={created.key} label={text.newKey} />
-    <UseKey secret={created.key} limits={created} />
+    <UseKey
+      networks={useRequest<readonly NetworkJson[]>('/networks')}
+      pickNetwork={usePreferredNetwork()}
+      secret={created.key}
+      limits={created}
+    />
     <div class="buttons">
       <button type="button" class="quiet" onClick={() => (newKey.value = undefined)}>
         {text.saved}

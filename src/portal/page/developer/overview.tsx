@@ -43,7 +43,11 @@ export const Overview = () => {
   return (
     <>
       <Credits account={current} />
-      {hasCalls && !isGuideOpen.value ? <LastDay account={current} usage={usage} networks={networks} /> : <NoCalls hasCalls={hasCalls} />}
+      {hasCalls && !isGuideOpen.value ? (
+        <LastDay account={current} usage={usage} networks={networks} />
+      ) : (
+        <NoCalls hasCalls={hasCalls} networks={networks} />
+      )}
     </>
   )
 }

@@ -3,10 +3,10 @@ import type { KeyJson } from '../../key-settings.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, Notice, Select } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
-import { useRequest } from '../request.ts'
+import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
 import { CodeTabs } from './code-tabs.tsx'
-import { usePreferredNetwork } from './preferred-network.ts'
+import type { PickNetwork } from './preferred-network.ts'
 import { keyPlaceholder } from './tab-key.ts'
 import { AddToWallet } from './wallet.tsx'
 
@@ -16,6 +16,8 @@ const text = texts.useKey
 const firstMethod = 'eth_blockNumber'
 
 interface UseKeyProps {
+  readonly networks: Loaded<readonly NetworkJson[]>
+  readonly pickNetwork: PickNetwork
   /** The key itself, where this tab has it. */
   readonly secret: string | undefined
   /** What the key may do; anything unless given. */
@@ -23,12 +25,10 @@ interface UseKeyProps {
 }
 
 /** The URL of a network with the key in it, the first call in several languages, and the network for a wallet. */
-export const UseKey = ({ secret, limits = { networks: [], methods: [], origins: [] } }: UseKeyProps) => {
-  const networks = useRequest<readonly NetworkJson[]>('/networks')
-  const preferred = usePreferredNetwork()
+export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [], methods: [], origins: [] } }: UseKeyProps) => {
   const chosen = useSignal<string | undefined>(undefined)
   const allowed = networks.data.value?.filter(({ name }) => limits.networks.length === 0 || limits.networks.includes(name))
-  const network = allowed?.find(({ name }) => name === chosen.value) ?? preferred(allowed)
+  const network = allowed?.find(({ name }) => name === chosen.value) ?? pickNetwork(allowed)
   if (allowed?.length === 0) return null
   if (allowed === undefined || network === undefined)
     return networks.error.value === undefined ? <Skeleton height={11} /> : <Notice text={networks.error.value} />
