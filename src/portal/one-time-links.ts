@@ -1,11 +1,11 @@
 import { Secret } from '../plugin/secret.ts'
 import type { Clock } from '../services/clock.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
-import { hourMs, isoDate } from '../util/dates.ts'
+import { hourMs } from '../util/dates.ts'
 import { isJsonObject, toJson } from '../util/json.ts'
-import { nameOf } from './brand.ts'
 import type { Brand } from './brand.ts'
-import type { Mail, SendMail } from './mailer.ts'
+import { confirmationText, emailChangedText, invitationText, signInText } from './mail-texts.ts'
+import type { SendMail } from './mailer.ts'
 import type { Invitation } from './invitations.ts'
 import { findPerson, setEmail, verifyEmail } from './people.ts'
 import type { LinkedIdentity, Person } from './people.ts'
@@ -15,7 +15,8 @@ import type { ChangeServices, RecordServices } from './record-services.ts'
 // Links with a token that is used up by opening them: to sign in, to answer an invitation or sign up, and to confirm an e-mail address.
 
 /** How long a sign-in link may be used. */
-export const signInLinkTtlMs = 24 * hourMs
+export const signInLinkHours = 24
+const signInLinkTtlMs = signInLinkHours * hourMs
 
 /** A text that signs the person in once. Only its hash is stored. Who uses one that was mailed reads the mail of that address. */
 export const createSignInToken = async (store: RecordStore, clock: Clock, { id, account }: Person, mailedTo?: string): Promise<Secret> => {
@@ -111,21 +112,9 @@ export const mailSignInLink = async (
   email: string,
 ): Promise<boolean> => {
   if (sendMail === undefined) return false
-  const link = signInUrl(url, await createSignInToken(store, clock, person, email))
-  return sendMail(signInMail(email, link, { subject: `Sign in to ${nameOf(brand)}`, purpose: 'sign in' }))
+  const link = { url: signInUrl(url, await createSignInToken(store, clock, person, email)), hours: signInLinkHours }
+  return sendMail({ to: email, ...signInText(brand, 'sign-in', link) })
 }
-
-export const signInMail = (
-  to: string,
-  link: string,
-  { subject, purpose }: { readonly subject: string; readonly purpose: string },
-): Mail => ({
-  to,
-  subject,
-  text:
-    `Open this link to ${purpose}. It works once, within ${signInLinkTtlMs / hourMs} hours.\n\n${link}\n\n` +
-    'If you did not ask for it, ignore this message.\n',
-})
 
 /** What the link of a confirmation says before it is used up. */
 export interface EmailConfirmation {
@@ -148,17 +137,9 @@ export const mailConfirmation = async (
   const token = new Secret(generateToken())
   const record = { id: hashToken(token.reveal()), account, value: { person: id, email, asker }, expires: clock.now() + confirmationTtlMs }
   await store.putRecord('email-confirmation', record)
-  return sendMail({
-    to: email,
-    subject: `Confirm your e-mail address for ${nameOf(brand)}`,
-    text:
-      `${asker} has entered this e-mail address for ${name}, ${role} of the account ${accountName} of ${nameOf(brand)}.\n\n` +
-      'Open this link to confirm that you are this person: from then on the address signs in to that account, and owners get alerts there. ' +
-      `Nothing happens before you confirm. The link works once, within ${confirmationTtlMs / hourMs} hours.\n\n` +
-      // A fragment is in no access log.
-      `${url}/confirm-email#${token.reveal()}\n\n` +
-      'If you do not know this account, ignore this message.\n',
-  })
+  // A fragment is in no access log.
+  const link = { url: `${url}/confirm-email#${token.reveal()}`, hours: confirmationTtlMs / hourMs }
+  return sendMail({ to: email, ...confirmationText(brand, { name, account: accountName, role, asker }, link) })
 }
 
 /** Undefined where the token is none, or the person has another address by now. It is not used up. */
@@ -191,13 +172,7 @@ export const mailEmailChanged = async (
   { person: { name, email: previous }, email }: EmailConfirmation,
 ): Promise<void> => {
   if (sendMail === undefined || previous === undefined) return
-  await sendMail({
-    to: previous,
-    subject: `Your e-mail address for ${nameOf(brand)} was changed`,
-    text:
-      `${name} of the account ${accountName} of ${nameOf(brand)} signs in with the address ${email} now, and no longer with this one.\n\n` +
-      'If this was not you, ask an owner of the account, or the operator, for help.\n',
-  })
+  await sendMail({ to: previous, ...emailChangedText(brand, { name, account: accountName, email }) })
 }
 
 /** Mails an invitation, with a link to answer it: its address is proven by that. Without a mail server nothing is sent. */
@@ -208,14 +183,7 @@ export const mailInvitation = async (
 ): Promise<void> => {
   if (sendMail === undefined) return
   const token = await createAddressToken(store, clock, { email, isInvited: true })
-  await sendMail({
-    to: email,
-    subject: `Invitation to an account of ${nameOf(brand)}`,
-    text:
-      `${inviter} invites you to the account ${accountName} of ${nameOf(brand)}, as ${role}.\n\n` +
-      `Open this link to join the account, or to decline: nothing happens before you choose. The link works once, within ` +
-      `${signInLinkTtlMs / hourMs} hours.\n\n${signInUrl(url, token)}\n\n` +
-      `Afterwards, until ${isoDate(expires)}, ask for another link with this address at ${url}/sign-in\n\n` +
-      'If you do not know who invites you, ignore this message.\n',
-  })
+  const link = { url: signInUrl(url, token), hours: signInLinkHours }
+  const invitation = { inviter, account: accountName, role, expires, signInPage: `${url}/sign-in` }
+  await sendMail({ to: email, ...invitationText(brand, invitation, link) })
 }

@@ -6,11 +6,11 @@ import { accountState, accountStates } from '../../services/accounts/account-sta
 import { generateAccountId } from '../../services/accounts/api-key.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import type { AccountChange, AccountRow } from '../../store/store.ts'
-import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError, invalidField } from '../api-errors.ts'
-import { nameOf } from '../brand.ts'
-import { createSignInLink, signInLinkTtlMs } from '../one-time-links.ts'
+import { approvalText } from '../mail-texts.ts'
+import { createSignInLink, signInLinkHours } from '../one-time-links.ts'
 import { balanceSchema, count, countOrNull, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { firstPersonName, getOrAddPerson, listVerifiedOwners } from '../people.ts'
 import { defineOperation } from './operation.ts'
@@ -122,11 +122,7 @@ const mailApproval = async ({ store, sendMail, dashboardUrl, config }: Operation
   const url = dashboardUrl()
   if (sendMail === undefined || url === undefined) return
   for (const { email } of await listVerifiedOwners(store, id)) {
-    await sendMail({
-      to: email,
-      subject: `Your ${nameOf(config.portal.brand)} account is approved`,
-      text: `The account ${name} is approved: its keys are accepted from now on.\n\n${url}\n`,
-    })
+    await sendMail({ to: email, ...approvalText(config.portal.brand, name, url) })
   }
 }
 
@@ -344,10 +340,7 @@ const createOwnerLink = async (services: OperationServices, url: string, row: Ac
   return createSignInLink(services, url, owner)
 }
 
-export const describeLink = (link: string): readonly string[] => [
-  `The dashboard, signed in (once, within ${signInLinkTtlMs / hourMs} hours):`,
-  link,
-]
+export const describeLink = (link: string): readonly string[] => [`The dashboard, signed in (once, within ${signInLinkHours} hours):`, link]
 
 const describePlan = (shown: AccountJson): string =>
   `plan ${shown.plan}${shown.credits === null ? '' : `, with ${shown.credits} credits a day of its own`}`

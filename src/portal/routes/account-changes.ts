@@ -2,12 +2,12 @@ import { deleteAccount, mayOwnersResume, undoDeletionChange } from '../../servic
 import { isoTimeOrNull } from '../../util/dates.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { ApiError } from '../api-errors.ts'
-import { nameOf } from '../brand.ts'
 import { changeFilters, changedDays, checkDays, daysOf } from '../operations/change-operations.ts'
 import { object, schemaRef, timeOrNull } from '../openapi.ts'
 import type { ChangePage } from '../queries/page-queries.ts'
 import { listVerifiedOwners } from '../people.ts'
 import type { Person } from '../people.ts'
+import { deletionText } from '../mail-texts.ts'
 import { sendInBackground } from '../mailer.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -96,13 +96,7 @@ const tellOwners = async (services: PortalServices, { name: author }: Person, { 
   for (const { email } of await listVerifiedOwners(store, id)) {
     if (limits.peopleMails.isReached(id)) return
     limits.peopleMails.record(id)
-    const mail = {
-      to: email,
-      subject: `${nameOf(brand)}: the account ${name} was deleted`,
-      text:
-        `${author} has deleted the account ${name}. Its calls are refused; its keys and people are removed at ${isoTimeOrNull(deleteAt)}.\n\n` +
-        `Until then, owners of the account undo that here: ${url}/settings\n`,
-    }
+    const mail = { to: email, ...deletionText(brand, { author, account: name, deleteAt, settingsPage: `${url}/settings` }) }
     sendInBackground(log, sendMail(mail), 'mail about the deletion of an account could not be sent')
   }
 }

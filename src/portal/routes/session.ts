@@ -1,15 +1,15 @@
 import { emailAddress } from '../../services/accounts/account-fields.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import { ApiError, notFound } from '../api-errors.ts'
-import { nameOf } from '../brand.ts'
 import { findInvitationsTo, removeInvitation } from '../invitations.ts'
+import { signInText } from '../mail-texts.ts'
 import { sendInBackground } from '../mailer.ts'
 import {
   createAddressToken,
   findAddressToken,
   findSignInToken,
   mailSignInLink,
-  signInMail,
+  signInLinkHours,
   signInUrl,
   useSignInToken,
   withAddressToken,
@@ -74,12 +74,8 @@ const mailLink = async (services: PortalServices, email: string): Promise<void> 
   }
   const isInvited = (await findInvitationsTo(store, email)).length > 0
   if ((!isInvited && !maySignUp(services, { email })) || !mayMailStranger(services)) return
-  const link = signInUrl(url, await createAddressToken(store, clock, { email, isInvited }))
-  await sendMail(
-    isInvited
-      ? signInMail(email, link, { subject: `Sign in to ${nameOf(brand)}`, purpose: 'sign in and answer the invitation that you have' })
-      : signInMail(email, link, { subject: `Create your ${nameOf(brand)} account`, purpose: 'create your account' }),
-  )
+  const link = { url: signInUrl(url, await createAddressToken(store, clock, { email, isInvited })), hours: signInLinkHours }
+  await sendMail({ to: email, ...signInText(brand, isInvited ? 'invitation' : 'sign-up', link) })
 }
 
 export const linkToken = { type: 'string', minLength: 1, description: 'What follows # in the link.' } as const
