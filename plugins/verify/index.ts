@@ -233,7 +233,7 @@ export default definePlugin({
         }),
       explain: ({ method }) => {
         const factor = factorOf(method, policies.of(method))
-        const cost = `the call costs ${factor} times as many credits (\`costs\`), but as many as without where its result is only checked`
+        const cost = `the call costs ${factor} times as many credits (\`costs\`); the difference is refunded where its result is only checked`
         return { text: [explainPolicy(method), ...(factor === 1 ? [] : [cost])] }
       },
       ...(areLogsProven && {
