@@ -294,7 +294,10 @@ t.test('explain ends at the plugin that answers or refuses the method, and only 
     ['510', '510', '45', '80'],
     'as all plugins say together',
   )
-  t.match(await explain('verified', 'eth_getLogs'), /^verify\n.*\n {2}the call costs 2 times as many credits \(`costs`\); the difference is refunded where its result is only checked$/m)
+  t.match(
+    await explain('verified', 'eth_getLogs'),
+    /^verify\n.*\n {2}the call costs 2 times as many credits \(`costs`\); the difference is refunded where its result is only checked$/m,
+  )
   t.match(await explain('plain', 'eth_newFilter'), /\nupstream: refuses the call\n {2}the method is never sent to a node, .*$/)
 })
 
