@@ -19,14 +19,16 @@ interface BrandFile {
   readonly bytes: Buffer
 }
 
+export type NamedBrand = Pick<BrandOptions, 'name'>
+
 /** What is added to the page. */
-export interface Brand extends Pick<BrandOptions, 'name'> {
+export interface Brand extends NamedBrand {
   readonly files: readonly BrandFile[]
   addTo(html: string): string
 }
 
 /** In mail. */
-export const nameOf = (brand: Pick<BrandOptions, 'name'> | undefined): string => brand?.name ?? 'Tollgate'
+export const nameOf = (brand: NamedBrand | undefined): string => brand?.name ?? 'Tollgate'
 
 /** The logo is read now. Throws where that fails; the check of the configuration has read it too. */
 export const createBrand = (options: BrandOptions): Brand => {

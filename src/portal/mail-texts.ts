@@ -1,14 +1,12 @@
 import { isoDate, isoTimeOrNull } from '../util/dates.ts'
 import { nameOf } from './brand.ts'
-import type { BrandOptions } from './brand.ts'
+import type { NamedBrand } from './brand.ts'
 import type { Mail } from './mailer.ts'
 
 // What each mail says, but for alerts, which webhooks get too. A mail that nobody asked for must do no harm: it says what to do then.
 
 /** A mail before it is known who gets it. */
 type MailText = Omit<Mail, 'to'>
-
-type NamedBrand = Pick<BrandOptions, 'name'> | undefined
 
 /** A link that works once. */
 interface OneTimeLink {
@@ -20,7 +18,7 @@ interface OneTimeLink {
 /** Whom a link signs in: a person, somebody who was invited, or somebody who makes an account. */
 export type SignInPurpose = 'sign-in' | 'invitation' | 'sign-up'
 
-export const signInText = (brand: NamedBrand, purpose: SignInPurpose, { url, hours }: OneTimeLink): MailText => ({
+export const signInText = (brand: NamedBrand | undefined, purpose: SignInPurpose, { url, hours }: OneTimeLink): MailText => ({
   subject: purpose === 'sign-up' ? `Create your ${nameOf(brand)} account` : `Sign in to ${nameOf(brand)}`,
   text:
     `Open this link to ${purposes[purpose]}. It works once, within ${hours} hours.\n\n${url}\n\n` +
@@ -43,7 +41,7 @@ interface InvitationText {
 }
 
 export const invitationText = (
-  brand: NamedBrand,
+  brand: NamedBrand | undefined,
   { inviter, account, role, expires, signInPage }: InvitationText,
   { url, hours }: OneTimeLink,
 ): MailText => ({
@@ -63,7 +61,7 @@ interface PersonOfAccount {
 
 /** `asker` has entered the address. */
 export const confirmationText = (
-  brand: NamedBrand,
+  brand: NamedBrand | undefined,
   { name, account, role, asker }: PersonOfAccount & { readonly role: string; readonly asker: string },
   { url, hours }: OneTimeLink,
 ): MailText => ({
@@ -76,14 +74,17 @@ export const confirmationText = (
 })
 
 /** For the address before. */
-export const emailChangedText = (brand: NamedBrand, { name, account, email }: PersonOfAccount & { readonly email: string }): MailText => ({
+export const emailChangedText = (
+  brand: NamedBrand | undefined,
+  { name, account, email }: PersonOfAccount & { readonly email: string },
+): MailText => ({
   subject: `Your e-mail address for ${nameOf(brand)} was changed`,
   text:
     `${name} of the account ${account} of ${nameOf(brand)} signs in with the address ${email} now, and no longer with this one.\n\n` +
     'If this was not you, ask an owner of the account, or the operator, for help.\n',
 })
 
-export const approvalText = (brand: NamedBrand, account: string, dashboardUrl: string): MailText => ({
+export const approvalText = (brand: NamedBrand | undefined, account: string, dashboardUrl: string): MailText => ({
   subject: `Your ${nameOf(brand)} account is approved`,
   text: `The account ${account} is approved: its keys are accepted from now on.\n\n${dashboardUrl}\n`,
 })
@@ -96,7 +97,7 @@ interface DeletionText {
   readonly settingsPage: string
 }
 
-export const deletionText = (brand: NamedBrand, { author, account, deleteAt, settingsPage }: DeletionText): MailText => ({
+export const deletionText = (brand: NamedBrand | undefined, { author, account, deleteAt, settingsPage }: DeletionText): MailText => ({
   subject: `${nameOf(brand)}: the account ${account} was deleted`,
   text:
     `${author} has deleted the account ${account}. Its calls are refused; its keys and people are removed at ${isoTimeOrNull(deleteAt)}.\n\n` +

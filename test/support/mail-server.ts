@@ -21,10 +21,12 @@ export const startMailServer = async () => {
       password === 'mail-canary' ? done(null, { user: 'tollgate' }) : done(new Error('wrong password')),
     onRcptTo: (_address, _session, done) => done(isRefusing ? new Error('no such mailbox') : null),
     onData(stream, session, done) {
-      void text(stream).then(message => {
+      const onMessage = (message: string) => {
         received.push({ to: session.envelope.rcptTo[0]?.address ?? '', message })
         done(null)
-      })
+      }
+      // A gateway that ends cuts off the mail that it sends.
+      void text(stream).then(onMessage, () => undefined)
     },
   })
   // The gateway closes its connection without waiting for the answer to QUIT.

@@ -1,8 +1,6 @@
 import { nameOf } from '../brand.ts'
-import type { BrandOptions } from '../brand.ts'
+import type { NamedBrand } from '../brand.ts'
 import type { AlertMessage, CreditsAlert, IncidentAlert, IncidentType } from './delivery-records.ts'
-
-type NamedBrand = Pick<BrandOptions, 'name'>
 
 /** How messages to a webhook are written: `standard` for programs, `slack` for the incoming webhooks of Slack and of what takes its format. */
 export const webhookFormats = ['standard', 'slack'] as const
