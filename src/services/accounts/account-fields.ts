@@ -26,17 +26,20 @@ export const accountCredits = {
 
 const maxLabelChars = 200
 
-export const accountLabel = {
+/** On one line. */
+const printableText = {
   type: 'string',
   pattern: printablePattern(maxLabelChars),
   label: `a text of at most ${maxLabelChars} printable characters on one line`,
+} as const
+
+export const accountLabel = {
+  ...printableText,
   description: 'What you call the account besides its name, such as a customer number; an empty text removes it.',
 } as const
 
 export const suspensionReason = {
-  type: 'string',
-  pattern: printablePattern(maxLabelChars),
-  label: `a text of at most ${maxLabelChars} printable characters on one line`,
+  ...printableText,
   description: 'Why, for the people of the account: the dashboard shows it.',
 } as const
 

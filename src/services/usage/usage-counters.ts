@@ -102,7 +102,7 @@ export class UsageCounters {
   }
 }
 
-/** What is counted of one group: 240 bytes with a few calls, as thousands may wait. */
+/** What is counted of one group. Thousands may wait to be reported, so it is kept small. */
 class UsageCounter {
   readonly hour: number
   fiveMinutes: number | undefined
