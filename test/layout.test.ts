@@ -78,7 +78,7 @@ t.test('the page imports nothing but itself, words that commands print too, Prea
   const files = readSourceFiles([pageFolder]).filter(({ file }) => !file.endsWith('vite.config.ts'))
   t.ok(files.length > 10)
   const isAllowed = (path: string) =>
-    path.startsWith(pageFolder) || path === 'src/portal/state-words.ts' || /^(?:preact|@preact\/signals|uplot)/.test(path)
+    path.startsWith(pageFolder) || path === 'src/portal/state-labels.ts' || /^(?:preact|@preact\/signals|uplot)/.test(path)
   t.same(
     files.flatMap(({ file, valueImports }) => valueImports.filter(path => !isAllowed(path)).map(path => `${file} -> ${path}`)),
     [],

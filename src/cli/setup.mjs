@@ -23,7 +23,7 @@ const programState = 'dist/.tsbuildinfo'
 const testState = 'dist/.test-tsbuildinfo'
 const pageFolder = 'src/portal/page'
 /** What else the page is made of. */
-const pageWords = 'src/portal/state-words.ts'
+const pageLabels = 'src/portal/state-labels.ts'
 const pageStamp = 'dist/.page'
 /** Compiled by `npm run wasm`: its compiler is larger than all other packages of a start. */
 const wasm = 'src/json/wasm/json-bytes.wasm'
@@ -242,7 +242,7 @@ async function buildPage() {
 }
 
 function pageFingerprint() {
-  return fingerprint([...filesIn('.', [pageFolder]).filter(file => !statSync(file).isDirectory()), pageWords, lockFile])
+  return fingerprint([...filesIn('.', [pageFolder]).filter(file => !statSync(file).isDirectory()), pageLabels, lockFile])
 }
 
 function fingerprint(files) {

@@ -7,7 +7,7 @@ import { isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
 import { lastHeadSchema, networkStateSchema, nodeConditionSchema } from '../network-schemas.ts'
-import { nodeConditionWords } from '../state-words.ts'
+import { nodeConditionLabels } from '../state-labels.ts'
 import { authorSchema, count, countOrNull, flag, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
 import type { NodesView, OperationServices } from './operation.ts'
@@ -299,7 +299,7 @@ const toCells = (network: string, each: NodeJson): readonly string[] => {
   return [
     network,
     name,
-    nodeConditionWords[condition],
+    nodeConditionLabels[condition],
     since,
     ...[each.head, each.lagBlocks, each.inFlight].map(value => String(value ?? '-')),
     why.join('; '),

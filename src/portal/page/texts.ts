@@ -1,4 +1,4 @@
-import { networkStateWords } from '../state-words.ts'
+import { networkStateLabels } from '../state-labels.ts'
 
 /** The texts of the dashboard, and those that both pages have. Another language is another object of this type. */
 export const texts = {
@@ -419,7 +419,7 @@ export const texts = {
     replaceKey: 'Replace API_KEY with your key.',
     withYourKey: 'The URLs contain the key that you just created.',
     search: 'Find a network',
-    states: networkStateWords,
+    states: networkStateLabels,
     allOk: 'All networks answer.',
     noneKnown: 'No known problems.',
     idle: 'Not checked lately, because nobody calls them:',

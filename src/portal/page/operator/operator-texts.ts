@@ -1,4 +1,4 @@
-import { nodeConditionWords } from '../../state-words.ts'
+import { nodeConditionLabels } from '../../state-labels.ts'
 
 /** The texts that only the operator's page has. */
 export const operatorTexts = {
@@ -222,7 +222,7 @@ export const operatorTexts = {
     upstream: 'Node',
     partner: 'partner',
     state: 'State',
-    conditions: nodeConditionWords,
+    conditions: nodeConditionLabels,
     for: 'for',
     since: 'since',
     by: 'by',

@@ -1,7 +1,7 @@
 import type { NetworkState, NodeCondition } from '../server/network-status.ts'
 
 /** How people are told of the state of a network: in the pages. */
-export const networkStateWords: Readonly<Record<NetworkState, string>> = {
+export const networkStateLabels: Readonly<Record<NetworkState, string>> = {
   ok: 'healthy',
   degraded: 'fewer nodes',
   stalled: 'no new blocks',
@@ -10,7 +10,7 @@ export const networkStateWords: Readonly<Record<NetworkState, string>> = {
 }
 
 /** And of that of a node: in the page of operators, and by `tollgate nodes list`. */
-export const nodeConditionWords: Readonly<Record<NodeCondition, string>> = {
+export const nodeConditionLabels: Readonly<Record<NodeCondition, string>> = {
   usable: 'usable',
   notUsable: 'not usable',
   reduced: 'fewer calls',
