@@ -28,14 +28,13 @@ export default definePlugin({
   writes: ['key', 'account'],
   create(_options, { accounts, clock }) {
     /** A WebSocket may stay open for days: its key is looked up for each message. */
-    const lookUp = ({ key, transport, state }: Origin): KeyLookup | Promise<KeyLookup> => {
+    const lookUp = ({ key, transport, state }: Origin, nowMs: number): KeyLookup | Promise<KeyLookup> => {
       if (key === undefined) return { kind: 'missing' }
       if (transport === 'websocket') return accounts.find(key)
-      const now = clock.monotonic()
       const latest = state['key-auth']
-      if (latest !== undefined && now - latest.at < maxLookupAgeMs) return latest.lookup
+      if (latest !== undefined && nowMs - latest.at < maxLookupAgeMs) return latest.lookup
       const lookup = accounts.find(key)
-      state['key-auth'] = { lookup, at: now }
+      state['key-auth'] = { lookup, at: nowMs }
       return lookup
     }
 
@@ -47,11 +46,11 @@ export default definePlugin({
 
     return directStage({
       admit(origin) {
-        const lookup = lookUp(origin)
+        const lookup = lookUp(origin, clock.monotonic())
         return lookup instanceof Promise ? lookup.then(found => admitLookup(found, origin)) : admitLookup(lookup, origin)
       },
       handle(call, next) {
-        const lookup = lookUp(call.origin)
+        const lookup = lookUp(call.origin, call.startedAtMs)
         // A cached key is found at once: to await it would take a microsecond of each call.
         return lookup instanceof Promise ? serveLater(lookup, call, next) : serve(lookup, call, next)
       },

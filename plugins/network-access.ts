@@ -27,7 +27,7 @@ export default definePlugin({
         if (refusal === undefined) return next(call)
         // The plugin that charges, and records all other calls, is below.
         const method = methods.get(request.method)
-        usage.record({ call, reply: refusal, method, network: network.name, day: undefined, credits: 0, startedAtMs: undefined })
+        usage.record({ call, reply: refusal, method, network: network.name, day: undefined, credits: 0 })
         return refusal
       },
       events: { refuse: (key, origin) => refuseCall(key, 'eth_subscribe') ?? refuseCaller(key, origin) },

@@ -50,7 +50,7 @@ export default definePlugin({
         // The plugin that charges, and records all other calls, is below.
         const method = methods.get(request.method)
         const refusal = refuseCall(tooFew)
-        usage.record({ call, reply: refusal, method, network: network.name, day: undefined, credits: 0, startedAtMs: undefined })
+        usage.record({ call, reply: refusal, method, network: network.name, day: undefined, credits: 0 })
         return withQuota(refusal, [tooFew.refused], rateLimits)
       }
       return thenMaybe(rateLimits.take(requests), serve)

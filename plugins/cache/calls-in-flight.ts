@@ -21,7 +21,7 @@ export const createUncachedHandlers = ({ memoryCache, secondLevelCache }: CacheL
       let isInStep = !heads.mayLag
       if (!isInStep) {
         isInStep = await heads.sync()
-        const hit = memoryCache.get(key, methodCache, isInStep)
+        const hit = memoryCache.get(key, call, methodCache, isInStep)
         if (hit !== undefined) return hit
       }
       const snapshot = heads.snapshot
@@ -112,7 +112,7 @@ class SharedCall {
 
   constructor(
     { versions, span, onEnd }: SharedCallOptions,
-    { message, origin, context }: Call<'request'>,
+    { message, origin, startedAtMs, context }: Call<'request'>,
     variant: string,
     next: DirectNext<'request'>,
   ) {
@@ -120,7 +120,7 @@ class SharedCall {
     this.span = span
     this.#versions = versions
     this.#onEnd = onEnd
-    this.#reply = Promise.resolve(next({ message, origin, signal: this.#cancellation, context, variant }))
+    this.#reply = Promise.resolve(next({ message, origin, signal: this.#cancellation, startedAtMs, context, variant }))
   }
 
   /** False when the call was canceled, or began before the current head was known or the last transaction was accepted. */

@@ -40,7 +40,7 @@ export const createCachingHandler =
     if (requestKey === undefined) return next(call)
     const variant = vary(call)
     const key = variant + requestKey
-    return memoryCache.get(key, methodCache, !heads.mayLag) ?? answerMiss({ call, next, methodCache, key, variant })
+    return memoryCache.get(key, call, methodCache, !heads.mayLag) ?? answerMiss({ call, next, methodCache, key, variant })
   }
 
 /** What has answered a call. */
@@ -115,14 +115,12 @@ export class MemoryCache {
   readonly #replies: LRUCache<string, CachedReply>
   readonly #validity: ReplyValidity
   readonly #heads: Services['heads']
-  readonly #clock: Services['clock']
 
   constructor(maxBytes: number, services: Services, secondLevelCache: SecondLevelCache | undefined) {
     this.#secondLevelCache = secondLevelCache
     this.#replies = openReplyCache(maxBytes, services)
     this.#validity = new ReplyValidity(services)
     this.#heads = services.heads
-    this.#clock = services.clock
   }
 
   /** Reports its size while the pipeline runs. Returns how to stop. */
@@ -133,12 +131,12 @@ export class MemoryCache {
 
   /**
    * The reply for a later caller, if it is still valid; only a final one unless the process is `isInStep` with the height that callers were given.
-   * It counts as a hit of the method.
+   * It may be as old as is allowed when the call began. It counts as a hit of the method.
    */
-  get(key: string, methodCache: MethodCache, isInStep: boolean): Reply | undefined {
+  get(key: string, { startedAtMs }: Call, methodCache: MethodCache, isInStep: boolean): Reply | undefined {
     const cached = this.#replies.get(key)
     if (cached === undefined || !this.#isValid(cached, isInStep)) return undefined
-    if (this.#clock.monotonic() > cached.expiresAtMs) return void this.#replies.delete(key)
+    if (startedAtMs > cached.expiresAtMs) return void this.#replies.delete(key)
     methodCache.recordLookup('memory')
     this.#heads.recordActivity() // the head is followed, so that a reorg ends the hit
     cached.memory?.addHolder()

@@ -34,8 +34,6 @@ interface ChargedCall {
   /** Undefined for a method that is not in the table. */
   readonly method: Method | undefined
   readonly cost: number
-  /** By the monotonic clock. */
-  readonly startedAtMs: number
 }
 
 interface ChargingOptions {
@@ -48,11 +46,10 @@ export const createChargingHandler =
   ({ charge, failureLimit }: ChargingOptions, services: Services): DirectHandler<ChargedContext, 'account'> =>
   (call, next) => {
     const { request, account } = call.context
-    const { methods, clock } = services
     const cost = services.priceOf(call)
     const recentCalls = failureLimit.of(account.id)
-    const method = methods.get(request.method)
-    const charged: ChargedCall = { call, next, services, recentCalls, method, cost, startedAtMs: clock.monotonic() }
+    const method = services.methods.get(request.method)
+    const charged: ChargedCall = { call, next, services, recentCalls, method, cost }
     const { refusedForMs } = recentCalls
     if (refusedForMs !== undefined) return recordRefusal(charged, refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) }))
     if (method !== undefined && recentCalls.missingMethods.refuses(method.name))
@@ -150,11 +147,11 @@ const storeUnavailable = refuse('unavailable', {
 
 /** Records the call in the usage of its account. */
 const record = (
-  { call, services: { usage, network }, method, startedAtMs }: ChargedCall,
+  { call, services: { usage, network }, method }: ChargedCall,
   reply: Reply,
   day: number | undefined,
   credits: number,
-): CallRecord => usage.record({ call, reply, method, network: network.name, day, credits, startedAtMs })
+): CallRecord => usage.record({ call, reply, method, network: network.name, day, credits })
 
 /** A recorded charge, which the server refunds when it cannot deliver the answer. */
 class RefundableCharge implements Charge {

@@ -228,8 +228,8 @@ export class CallFailover implements Alternatives {
   }
 
   #attemptOn(node: UpstreamNode): Attempt {
-    const { message, origin, context } = this.#call
-    return signal => this.#send(node, { message, origin, signal, context })
+    const { message, origin, startedAtMs, context } = this.#call
+    return signal => this.#send(node, { message, origin, signal, startedAtMs, context })
   }
 
   #resolveDuplicate(reply: Reply, node: UpstreamNode): Reply | Promise<Reply> {

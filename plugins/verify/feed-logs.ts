@@ -9,7 +9,7 @@ import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 const requestTimeoutMs = 10_000
 const maxResponseBytes = 33_554_432
 
-type FeedLogsServices = Pick<Services, 'heads' | 'upstreamClient' | 'network' | 'nodes' | 'methods'>
+type FeedLogsServices = Pick<Services, 'clock' | 'heads' | 'upstreamClient' | 'network' | 'nodes' | 'methods'>
 
 /** The logs of blocks of the feed, for subscriptions and filters: all that the receipts of the block have, whatever the node says that the feed asks. */
 export class FeedLogs {
@@ -57,7 +57,14 @@ export class FeedLogs {
       headers: {},
       state: {},
     }
-    return { message: null, origin: { transport: 'shared', ...origin, signal }, signal, context: { request, target, upstreams } }
+    const startedAtMs = this.#services.clock.monotonic()
+    return {
+      message: null,
+      origin: { transport: 'shared', ...origin, signal },
+      signal,
+      startedAtMs,
+      context: { request, target, upstreams },
+    }
   }
 
   readonly #send: NextPlugin = async ({ context: { target, request }, signal }) => {

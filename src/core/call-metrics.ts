@@ -35,40 +35,39 @@ export const withCallMetrics = (run: DirectNext, { network, methods, metrics, cl
     return outcome => getOrCreate(counters, outcome, open)
   }
   const countersByMethod = new Map<string, (outcome: string) => Counter>()
-  const recordEnd = (call: Call, startedAtMs: number, outcome: string): void => {
+  const recordEnd = (call: Call, outcome: string): void => {
     const method = methodNameOf(call.message) ?? ''
     getOrCreate(countersByMethod, methodNames.has(method) ? method : 'other', openCounters)(outcome).add()
-    callDuration.observe((clock.monotonic() - startedAtMs) / 1000, call.origin.requestId)
+    callDuration.observe((clock.monotonic() - call.startedAtMs) / 1000, call.origin.requestId)
   }
-  const recordReply = (reply: Reply, call: Call, startedAtMs: number): Reply => {
+  const recordReply = (reply: Reply, call: Call): Reply => {
     if (!isReply(reply)) throw new TypeError('a plugin returned neither a result in bytes nor a failure')
     if (reply.credits !== undefined) credits.add(reply.credits)
-    recordEnd(call, startedAtMs, isFailure(reply) ? reply.kind : 'ok')
+    recordEnd(call, isFailure(reply) ? reply.kind : 'ok')
     return reply
   }
-  const recordBug = (bug: unknown, call: Call, startedAtMs: number): never => {
-    recordEnd(call, startedAtMs, 'internal')
+  const recordBug = (bug: unknown, call: Call): never => {
+    recordEnd(call, 'internal')
     throw bug
   }
-  const recordLater = async (pendingReply: Promise<Reply>, call: Call, startedAtMs: number): Promise<Reply> => {
+  const recordLater = async (pendingReply: Promise<Reply>, call: Call): Promise<Reply> => {
     inFlight.begin()
     callsInFlight.add(1)
     try {
-      return recordReply(await pendingReply, call, startedAtMs)
+      return recordReply(await pendingReply, call)
     } catch (bug) {
-      return recordBug(bug, call, startedAtMs)
+      return recordBug(bug, call)
     } finally {
       callsInFlight.add(-1)
       inFlight.end()
     }
   }
   return call => {
-    const startedAtMs = clock.monotonic()
     try {
       const reply = run(call)
-      return reply instanceof Promise ? recordLater(reply, call, startedAtMs) : recordReply(reply, call, startedAtMs)
+      return reply instanceof Promise ? recordLater(reply, call) : recordReply(reply, call)
     } catch (bug) {
-      return recordBug(bug, call, startedAtMs)
+      return recordBug(bug, call)
     }
   }
 }

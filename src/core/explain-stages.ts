@@ -41,6 +41,7 @@ const toPricedCall = ({ method, lookup }: CallToExplain, network: string): Call<
   return {
     message: { jsonrpc: '2.0', id: 1, ...request },
     origin: { transport: 'http', network, ...caller, signal: new Cancellation() },
+    startedAtMs: 0,
     context: { request, key, account },
   }
 }

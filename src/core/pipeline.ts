@@ -81,8 +81,8 @@ const withVariant = (handle: AnyHandler, steps: readonly Step[], i: number): Any
   return (call, next) => {
     const variant = variantOf?.(call)
     if (call.variant === variant) return handle(call, next)
-    const { message, origin, signal, context } = call
-    return handle({ message, origin, signal, context, variant }, next)
+    const { message, origin, signal, startedAtMs, context } = call
+    return handle({ message, origin, signal, startedAtMs, context, variant }, next)
   }
 }
 
@@ -159,7 +159,7 @@ const withoutCaller = (next: DirectNext, sharer: Step, { varyingSteps, log }: Sh
     log.debug({ requestId: call.origin.requestId, sharedRequestId: origin.requestId }, 'call continues as a shared request')
     const context: Record<string, unknown> = { request: { method, params } }
     for (const key of ownKeys) if (key !== 'request') context[key] = above[key]
-    return next({ message: { jsonrpc: '2.0', method, params }, origin, signal: origin.signal, context })
+    return next({ message: { jsonrpc: '2.0', method, params }, origin, signal: origin.signal, startedAtMs: call.startedAtMs, context })
   }
 }
 

@@ -132,7 +132,7 @@ const singleResponse = ({ reply, body }: HandledRequest, id = 'null', loggedCall
 const handleRequest = (handler: MessageHandler, request: IncomingRequest, origin: Origin): MaybePromise<HandledRequest> => {
   const { message, refusal } = request
   try {
-    const reply = refusal ?? handler.run({ message, origin, signal: undefined, context: {} })
+    const reply = refusal ?? handler.run({ message, origin, signal: undefined, startedAtMs: handler.clock.monotonic(), context: {} })
     return reply instanceof Promise ? handleLater(handler, request, origin, reply) : toHandled(handler, request, origin, reply)
   } catch (bug) {
     return toHandled(handler, request, origin, logBug(handler.log, origin, bug, message))

@@ -157,6 +157,8 @@ export interface Call<Reads extends ContextKey = never> {
    * toAbortSignal() makes an AbortSignal of it, for fetch() and the like.
    */
   readonly signal?: Signal | undefined
+  /** When the call began, by the monotonic clock: `services.clock.monotonic()` less this is how long it has taken. Of a request that callers share, that of the first one. */
+  readonly startedAtMs: number
   /** Only the keys that this plugin declares in `reads`. */
   readonly context: Pick<CallContext, Reads>
   /**
@@ -173,7 +175,7 @@ export interface Call<Reads extends ContextKey = never> {
  * where this takes 70, and to spread the context takes 65 ns more than this.
  */
 export const withContext = <Reads extends ContextKey, Writes extends ContextKey>(
-  { message, origin, signal: ownSignal, context }: Call<Reads>,
+  { message, origin, signal: ownSignal, startedAtMs, context }: Call<Reads>,
   added: Pick<CallContext, Writes>,
   signal: Signal | undefined = ownSignal,
 ): Call<Reads | Writes> => {
@@ -181,7 +183,7 @@ export const withContext = <Reads extends ContextKey, Writes extends ContextKey>
   for (const key in context) merged[key] = context[key]
   for (const key in added) merged[key] = added[key]
   // A union of two Picks of the same interface is the Pick of both; TypeScript does not see that by itself.
-  return { message, origin, signal, context: merged as Pick<CallContext, Reads | Writes> }
+  return { message, origin, signal, startedAtMs, context: merged as Pick<CallContext, Reads | Writes> }
 }
 
 /** Cancels work that nobody waits for any more: an AbortSignal, or the part of one that is needed here. */

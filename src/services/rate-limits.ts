@@ -75,6 +75,14 @@ export class TokenBuckets implements RateLimits {
     return taken
   }
 
+  /** Takes a token at that moment of the monotonic clock. False when there is none. */
+  takeOne(name: string, rate: Rate, nowMs: number): boolean {
+    const bucket = this.#fill(name, rate, nowMs)
+    if (bucket.tokens < 1 - maxRoundingError) return false
+    bucket.tokens -= 1
+    return true
+  }
+
   stateOf(name: string, rate: Rate): BucketState {
     const { tokens } = this.#fill(name, rate)
     return { remaining: Math.max(0, Math.floor(tokens)), resetsInMs: ((rate.burst - tokens) / rate.perSecond) * 1000 }
@@ -88,8 +96,7 @@ export class TokenBuckets implements RateLimits {
   }
 
   /** A new bucket is full; with another rate, after a reload, it holds no more than that allows. */
-  #fill(name: string, { perSecond, burst }: Rate): Bucket {
-    const now = this.#clock.monotonic()
+  #fill(name: string, { perSecond, burst }: Rate, now = this.#clock.monotonic()): Bucket {
     const bucket = this.#buckets.get(name)
     if (bucket === undefined) {
       const full = { tokens: burst, filledAt: now }

@@ -35,7 +35,8 @@ export interface EndedCall {
   readonly method: Method | undefined
   readonly network: string
   readonly credits: number
-  readonly durationMs: number
+  /** By the monotonic clock. */
+  readonly endedAtMs: number
 }
 
 /** A request that waits for the store, and may still change. */
@@ -106,14 +107,13 @@ export class RequestLog {
   /** Logs the call, where it is one to log. In memory, without I/O. Returns what recordUndelivered() takes. */
   offer(ended: EndedCall): UnwrittenRequest | undefined {
     if (!this.#config.enabled) return undefined
-    const { reply, call, durationMs } = ended
+    const { reply, call, endedAtMs } = ended
     const { account } = call.context
     if (account.requestLog === 'off') return undefined
-    const isSlow = durationMs >= this.#config.slow
+    const isSlow = endedAtMs - call.startedAtMs >= this.#config.slow
     const kind = isFailure(reply) ? reply.kind : isSlow ? 'slow' : 'ok'
     const buckets = getOrCreate(this.#bucketsByKind, kind, this.#newBuckets)
-    const token = { bucket: account.id, rate: kind === 'ok' ? sampleRate : failureRate, tokens: 1 }
-    if (buckets.take([token]) !== undefined) return undefined
+    if (!buckets.takeOne(account.id, kind === 'ok' ? sampleRate : failureRate, endedAtMs)) return undefined
     const keepsParams = this.#config.params && account.requestLog === undefined
     const request = toRequest(ended, { time: this.#clock.now(), isSlow, keepsParams })
     this.#add(account.id, request)
@@ -190,7 +190,7 @@ interface RequestFacts {
 }
 
 const toRequest = (
-  { call, reply, network, credits, durationMs, method }: EndedCall,
+  { call, reply, network, credits, endedAtMs, method }: EndedCall,
   { time, isSlow, keepsParams }: RequestFacts,
 ): UnwrittenRequest => {
   const { origin, context, message } = call
@@ -204,7 +204,7 @@ const toRequest = (
     method: context.request.method.slice(0, maxMethodChars),
     outcome: 'ok',
     credits,
-    durationMs: Math.round(durationMs * 1_000) / 1_000,
+    durationMs: Math.round((endedAtMs - call.startedAtMs) * 1_000) / 1_000,
   }
   if (isSlow) request.isSlow = true
   if (cache !== undefined) request.cache = cache

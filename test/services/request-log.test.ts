@@ -40,9 +40,8 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
   const usage = createUsage(() => undefined, clock, log)
   log.start()
   const end = ({ reply = refuse('params'), method = 'eth_call', params = [], tookMs = 5, account = {} }: Ended = {}) => {
-    const startedAtMs = clock.monotonic() - tookMs
-    const call = fakeCall(method, params, { account: { ...fakeAccount, ...account } })
-    return usage.record({ call, reply, method: shippedMethods.get(method), network: 'devnet', credits: 80, day: 1, startedAtMs })
+    const call = { ...fakeCall(method, params, { account: { ...fakeAccount, ...account } }), startedAtMs: clock.monotonic() - tookMs }
+    return usage.record({ call, reply, method: shippedMethods.get(method), network: 'devnet', credits: 80, day: 1 })
   }
   const advance = async (ms = 1_000) => {
     clock.advance(ms)

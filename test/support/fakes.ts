@@ -63,6 +63,7 @@ export const fakeOrigin = (over: Partial<Origin> = {}): Origin => ({
 export const fakeCall = (method: string, params: readonly Json[] = [], over: Partial<CallContext> = {}): Call<ContextKey> => ({
   message: { jsonrpc: '2.0', id: 1, method, params },
   origin: fakeOrigin(),
+  startedAtMs: 0,
   context: { request: { method, params }, key: fakeKey, account: fakeAccount, target: fakeTarget, upstreams: [fakeTarget], ...over },
 })
 
@@ -98,7 +99,7 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
   return { ...stage, handle: async (call, next) => stage.handle(call, next) }
 }
 
-/** The stage of the plugin with fake services; a service that is neither given nor listed here is undefined. */
+/** The stage of the plugin with fake services; a service that is neither given nor listed here is undefined. Each call begins when it is handled. */
 export const openStage = (plugin: AnyPlugin, options: object, services: Partial<Services> = {}): Stage<ContextKey, ContextKey> => {
   const base = {
     network: { name: 'devnet', chainId: 31337, blockTime: 1000, devNode: false },
@@ -130,5 +131,5 @@ export const openStage = (plugin: AnyPlugin, options: object, services: Partial<
   const created = plugin.create(options as never, { ...base, priceOf: services.priceOf ?? priceOf, nodes, heads }) // options as the loader would pass them
   // fakeCall() has the whole context, so one type fits every plugin.
   const stage = (typeof created === 'function' ? { handle: created } : created) as unknown as Stage<ContextKey, ContextKey>
-  return stage
+  return { ...stage, handle: (call, next) => stage.handle({ ...call, startedAtMs: base.clock.monotonic() }, next) }
 }

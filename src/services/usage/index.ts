@@ -11,10 +11,8 @@ import type { UsageReporterOptions } from './usage-reporter.ts'
 
 export type { CountedCall } from './usage-counters.ts'
 
-/** A call that has ended, and when it began. */
-interface RecordedCall extends Omit<EndedCall, 'durationMs'> {
-  /** By the monotonic clock; undefined for a call that was refused at once. */
-  readonly startedAtMs: number | undefined
+/** A call that has ended. */
+interface RecordedCall extends Omit<EndedCall, 'endedAtMs'> {
   /** As CountedCall has it. */
   readonly day: number | undefined
 }
@@ -98,9 +96,9 @@ export const createUsage = (
   requestLog?: RequestLog,
 ): Usage => ({
   count: call => void count(call),
-  record({ call, reply, method, network, credits, day, startedAtMs }) {
+  record({ call, reply, method, network, credits, day }) {
     const { account, key } = call.context
-    const durationMs = startedAtMs === undefined ? 0 : clock.monotonic() - startedAtMs
+    const endedAtMs = clock.monotonic()
     const counted: CountedCall = {
       account: account.id,
       key: key.id,
@@ -111,9 +109,9 @@ export const createUsage = (
       day,
       calls: 1,
       credits,
-      durationMs,
+      durationMs: endedAtMs - call.startedAtMs,
     }
-    return { counted, period: count(counted), logged: requestLog?.offer({ call, reply, method, network, credits, durationMs }) }
+    return { counted, period: count(counted), logged: requestLog?.offer({ call, reply, method, network, credits, endedAtMs }) }
   },
   recordUndelivered({ counted, period, logged }, outcome) {
     count({ ...counted, period, calls: -1, credits: -counted.credits })

@@ -160,7 +160,7 @@ t.test('a call whose response cannot be delivered is taken back where it was cou
   const { context, ...call } = fakeCall('eth_call', [], {})
   const record = scenario.usage.record({
     call: { ...call, context: { ...context, account: { ...context.account, id: 'acc_1' } } },
-    ...{ reply: fakeResult('0x'), method: undefined, network: 'devnet', credits: 80, day, startedAtMs: undefined },
+    ...{ reply: fakeResult('0x'), method: undefined, network: 'devnet', credits: 80, day },
   })
   await scenario.advance(2_000)
   t.match(scenario.rows(), [{ hour, outcome: 'ok', calls: 1, credits: 80 }])
