@@ -1,4 +1,5 @@
 import type { NetworkState, NodeCondition } from '../server/network-status.ts'
+import type { NodeReason } from '../services/node-reasons.ts'
 
 /** How people are told of the state of a network: in the pages. */
 export const networkStateLabels: Readonly<Record<NetworkState, string>> = {
@@ -17,3 +18,44 @@ export const nodeConditionLabels: Readonly<Record<NodeCondition, string>> = {
   drained: 'drained',
   unknown: 'unknown',
 }
+
+/** Why a node gets no calls, or fewer; `nodeReasons` says more of each. */
+export const nodeReasonLabels: Readonly<Record<NodeReason, string>> = {
+  chain: 'on another chain',
+  unverified: 'chain not known',
+  lag: 'lagging',
+  ahead: 'implausible head',
+  breaker: 'circuit breaker open',
+  rateLimited: 'rate limited (429)',
+  drained: 'drained',
+  rateSpent: 'its rate is spent',
+  lied: 'wrong results',
+  suspect: 'hanging',
+  recovering: 'recovering',
+  slow: 'slow',
+}
+
+/** What calls came to, and what pages ask for of them. */
+export const outcomeLabels = {
+  ok: 'Successful',
+  failed: 'Failed',
+  slow: 'Slow',
+  node: 'Node error',
+  parse: 'Invalid JSON',
+  invalid: 'Invalid request',
+  method: 'Unknown method',
+  params: 'Invalid params',
+  tooMany: 'Too many results',
+  timeout: 'Query timeout',
+  notMined: 'Not mined yet',
+  tooLarge: 'Response too large',
+  key: 'Invalid key',
+  forbidden: 'Not allowed',
+  spent: 'Credits used up',
+  rate: 'Rate limited',
+  tooManySubscriptions: 'Too many subscriptions',
+  unknownSubscription: 'Unknown subscription',
+  failing: 'Too many failures',
+  unavailable: 'No node answered',
+  internal: 'Internal error',
+} as const

@@ -43,6 +43,8 @@ export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
     readonly class: string
     readonly reason: string
     readonly text: string
+    /** It gets none of these calls, rather than fewer. */
+    readonly keepsAway: boolean
     /** Since when it has been noticed each time that somebody looked. ISO 8601. */
     readonly since?: string
   }[]
@@ -96,17 +98,15 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
     last.find(each => each.class === restriction.class && each.reason === restriction.reason)?.since
   const reasons = Array.from(restrictions.values(), each => {
     const since = sinceOf(each)
-    return { ...each, text: nodeReasons[each.reason].text, ...(since !== undefined && { since: isoTime(since) }) }
+    const { text, keepsAway } = nodeReasons[each.reason]
+    return { ...each, text, keepsAway, ...(since !== undefined && { since: isoTime(since) }) }
   }).filter(({ reason }) => !exclusionReasons.some(each => each === reason))
   const lastReasons = last.map(({ class: methodClass, reason, at }) => ({ class: methodClass, reason, at: isoTime(at) }))
   const errors = mergeErrors(reports).map(({ at, ...error }) => ({ ...error, lastSeen: isoTime(at) }))
   const usable = upstream.usable && reports.every(each => each.usable)
   const unusableSince = usable
     ? undefined
-    : [
-        upstream.unusableSince,
-        ...reasons.filter(each => each.class === 'all' && nodeReasons[each.reason].keepsAway).map(({ since }) => since),
-      ]
+    : [upstream.unusableSince, ...reasons.filter(each => each.class === 'all' && each.keepsAway).map(({ since }) => since)]
         .filter(time => time !== undefined)
         .sort()[0]
   return {

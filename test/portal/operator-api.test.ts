@@ -7,6 +7,12 @@ import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { countTraffic } from '../../src/services/traffic/counters.ts'
 import { callFigures } from '../../src/services/traffic/figures.ts'
 import { TrafficHistory } from '../../src/services/traffic/history.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import type { NodeStatus } from '../../src/services/node-status.ts'
+import { networkStatuses } from '../../src/server/network-status.ts'
+import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'
+import type { NodesJson } from '../../src/portal/operations/node-operations.ts'
+import { openStore } from '../../src/store/open-store.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
@@ -693,6 +699,45 @@ t.test('the figures of the last minute, or since the start, and those over time'
   })
 })
 
+t.test('a node is drained by force alone where no other one gets calls of some class of methods', async t => {
+  const store = await openStore({ kind: 'lmdb', path: t.testdir() }, systemClock)
+  t.teardown(() => store.close())
+  const status = { network: 'n', isPartner: false, inFlight: 0, usable: true, restrictions: [], lastRestrictions: [], errors: [] } as const
+  const keptFrom = (...classes: readonly string[]) => ({
+    restrictions: classes.map(each => ({ class: each, reason: each === 'all' ? ('lied' as const) : ('breaker' as const) })),
+    usable: !classes.includes('all'),
+  })
+  const slow = { restrictions: [{ class: 'logs', reason: 'slow' }] } as const
+  const operate = async (name: string, input: object, nodes: Readonly<Record<string, Partial<NodeStatus>>>) => {
+    const tracked = Object.entries(nodes).filter(([, { isPartner }]) => isPartner !== true)
+    const upstreams = tracked.map(([each]) => ({ name: each, usable: true }))
+    const reports = Object.entries(nodes).map(([upstream, each]) => ({ ...status, upstream, ...each }))
+    const accounts = new RecordedAccounts(store, systemClock, { kind: 'operator', name: 'test' })
+    const view = { networks: networkStatuses([{ name: 'n', head: 1, upstreams }], reports), isLive: true }
+    const found = operations.find(each => each.name === name)
+    // What the operations of nodes read.
+    return (await found?.run(input as never, { store, clock: systemClock, accounts, nodes: async () => view } as never)) as NodesJson
+  }
+  const onlyFor = async (nodes: Parameters<typeof operate>[2]) =>
+    (await operate('nodes list', {}, nodes)).networks[0]?.upstreams.map(each => each.onlyFor.join())
+  t.same(await onlyFor({ a: {} }), ['all'])
+  t.same(await onlyFor({ a: {}, b: {} }), ['', ''])
+  t.same(await onlyFor({ a: {}, b: keptFrom('logs', 'light'), c: keptFrom('logs') }), ['logs', '', ''])
+  t.same(await onlyFor({ a: keptFrom('logs'), b: keptFrom('logs') }), ['', ''], 'nobody gets them as it is')
+  t.same(await onlyFor({ a: {}, b: slow }), ['', ''], 'a slow node gets some')
+  t.same(await onlyFor({ a: {}, b: keptFrom('all') }), ['all', ''])
+  t.same(await onlyFor({ a: keptFrom('all'), b: keptFrom('all') }), ['', ''], 'either may come back')
+  t.same(await onlyFor({ a: {}, partner: { isPartner: true } }), ['all', ''], 'a partner is not one of the own nodes')
+  const logsOnly = { a: {}, b: keptFrom('logs') }
+  await t.rejects(operate('nodes drain', { network: 'n', node: 'a', force: false }, logsOnly), {
+    code: 'last-node',
+    message: 'no other node of n gets calls of class logs: without a those would fail; `force` drains it all the same',
+  })
+  await operate('nodes drain', { network: 'n', node: 'b', force: false }, logsOnly)
+  t.same(await onlyFor({ a: {}, b: {} }), ['all', ''], 'the other one is drained')
+  await t.rejects(operate('nodes drain', { network: 'n', node: 'a', force: false }, { a: {}, b: {} }), /^no other node of n is usable/)
+})
+
 t.test('Home names the alert rules whose condition holds now', async t => {
   const calm = createMetricsRegistry()
   calm.gauge(metricDefinitions.configReloadSuccessful, {}).set(1)
@@ -722,7 +767,7 @@ t.test('Home names the alert rules whose condition holds now', async t => {
   const problems = problemsOf(bad, { ...figures, failedCalls: 3, p99Ms: 6_000 }, 5, 1)
   t.equal(problems.length, 13)
   t.match(problems[0], { alert: 'TollgateStoreFails', severity: 'critical', text: /^the store does not answer/, network: null })
-  const callsFail = '3.0 % of the calls fail, most often as timeout -32005'
+  const callsFail = '3.0 % of the calls fail, most often as “Query timeout” (-32005)'
   t.match(problems.at(-3), { alert: 'TollgateCallsFail', text: callsFail, network: 'devnet' })
   t.match(problems.at(-2), { alert: 'TollgateInternalErrors', text: /^1 call failed because of a bug: search the log/, network: 'devnet' })
   t.ok(problems.some(({ text }) => text === 'a TLS certificate expires in 2 days'))

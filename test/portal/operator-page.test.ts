@@ -333,7 +333,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   t.test('a node that was wrong is on Home, with what proves it on Nodes, and is trusted again', async t => {
     await openPage(page, 'Home')
     await page.waitForSelector(
-      '.attention li:has-text("wrong results"):has-text("1 in the last 24 hours; the last one: receipts are not those of the header")',
+      '.attention li:has-text("wrong results"):has-text("1 wrong result in the last 24 hours, at"):has-text("receipts are not those of the header")',
     )
     await page.click('.attention li:has-text("wrong results") a:has-text("left")')
     const results = page.locator('section.network[aria-label=pair]:has-text("Wrong results")')
@@ -381,6 +381,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.match(await page.textContent('tr:has-text("node-1")'), /^node-1 usable0100 %0/)
     await page.click('[aria-label="Drain left"]')
     await page.waitForSelector('dialog:has-text("Drain left of pair?"):has-text("1 of 2 nodes stays usable.")')
+    t.equal(await page.locator('dialog button.danger').count(), 0, 'it can be put back')
     await page.click('dialog button:text-is("Cancel")')
     await page.click('[aria-label="Drain node-1"]')
     await page.waitForSelector('dialog [role=alert]:has-text("It is the last usable node of devnet.")')
@@ -390,11 +391,32 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Home')
     await page.waitForSelector('[role=alert]:has-text("devnet: no usable node (0 of 1), calls fail")')
     await page.waitForSelector('nav a:has-text("Nodes") .badge.danger')
-    await page.waitForSelector('li:has-text("node-1"):has-text("drained"):has-text("for"):has-text("(since")')
+    await page.waitForSelector('li:has-text("node-1"):has-text("drained"):has-text("For"):has-text("(since")')
     await page.click('li a:text-is("node-1")')
     await page.waitForSelector('.network[aria-label=devnet]:first-of-type .badge:text-is("unavailable")')
-    await page.click('[aria-label="Put back node-1"]')
-    await page.waitForSelector('tr:has-text("node-1") .badge:text-is("usable")')
+    await openPage(page, 'Home')
+    await page.click('[aria-label="Put back node-1 (devnet)"]')
+    await page.locator('.attention li:has-text("node-1")').waitFor({ state: 'detached' })
+  })
+
+  t.test('the last node for some calls is drained after a red question alone, which names their class', async t => {
+    const logs = { class: 'logs', reason: 'breaker', text: 'a circuit breaker is open', keepsAway: true }
+    await page.route('**/api/v1/nodes', async route => {
+      const json = (await (await route.fetch()).json()) as { readonly networks: { name: string; upstreams: object[] }[] }
+      const upstreams = json.networks.find(({ name }) => name === 'pair')?.upstreams ?? []
+      upstreams.splice(0, 2, { ...upstreams[0], onlyFor: ['logs'] }, { ...upstreams[1], condition: 'reduced', reasons: [logs] })
+      await route.fulfill({ json })
+    })
+    await page.reload()
+    await page.waitForSelector('.attention li:has-text("right"):has-text("Logs methods: a circuit breaker is open")')
+    await openPage(page, 'Nodes')
+    await page.click('[aria-label="Drain left"]')
+    await page.waitForSelector('dialog [role=alert]:has-text("It is the only node that gets calls of the class logs of pair.")')
+    t.match(await page.textContent('dialog button.danger'), 'Drain all the same')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.keyboard.press('Escape')
+    await page.unroute('**/api/v1/nodes')
+    await page.reload()
   })
 
   t.test('no call is lost while a node is drained and put back', async t => {

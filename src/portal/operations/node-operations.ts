@@ -12,7 +12,11 @@ import { authorSchema, count, countOrNull, flag, listOf, object, schemaRef, text
 import { defineOperation } from './operation.ts'
 import type { NodesView, OperationServices } from './operation.ts'
 
-const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus, drained: DrainedNode | undefined, isLive: boolean) => {
+type DrainedById = ReadonlyMap<string, DrainedNode>
+
+const nodeJson = (network: NetworkStatus, upstream: UpstreamStatus, drainedNodes: DrainedById, isLive: boolean) => {
+  const networkHead = network.head
+  const drained = drainedNodes.get(nodeId({ network: network.name, upstream: upstream.name }))
   const {
     name,
     partner = false,
@@ -32,6 +36,7 @@ const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus
   return {
     ...{ name, partner, condition, usable: isLive ? upstream.usable : null, drained: isDrained },
     ...{ drainedSince: isoTimeOrNull(drained?.since), drainedBy: drained?.by ?? null },
+    onlyFor: isLive && !isDrained ? classesOnlyAt(network, upstream, drainedNodes) : [],
     ...{ unusableSince, because, reasons, lastReasons, errors, head, lastHead },
     // The head of a node that does not answer is an old one.
     lagBlocks: head === null || networkHead === undefined || unreachable ? null : Math.max(0, networkHead - head),
@@ -64,11 +69,19 @@ const node = {
     oneOf: [authorSchema, { type: 'null' }],
     description: 'Who has drained it, as the log of changes has them; null too where the store is unreachable.',
   },
+  onlyFor: {
+    ...listOf(text),
+    description:
+      'Classes of methods of which no other own node of the network gets calls: `all` for every class. It is drained by force alone.',
+  },
   unusableSince: { ...timeOrNull, description: 'Null for a node that is usable, and where it is not known.' },
   because: { ...textOrNull, description: 'Why it is not usable.' },
   reasons: {
-    ...listOf({ ...object({ class: text, reason: text, text, since: time }), required: ['class', 'reason', 'text'] }),
-    description: 'Classes of methods of which it gets no calls, or fewer than usual, and why; `all` for every class.',
+    ...listOf({
+      ...object({ class: text, reason: text, text, keepsAway: flag, since: time }),
+      required: ['class', 'reason', 'text', 'keepsAway'],
+    }),
+    description: 'Classes of methods of which it gets no calls (`keepsAway`), or fewer than usual, and why; `all` for every class.',
   },
   lastReasons: {
     ...listOf(object({ class: text, reason: text, at: time })),
@@ -116,7 +129,7 @@ const nodeProperties = {
 const positionals = { network: 'NETWORK', node: 'NODE' } as const
 
 /** Empty while the store is unreachable: what processes know is shown then. */
-const readDrained = async (store: OperationServices['store']): Promise<ReadonlyMap<string, DrainedNode>> => {
+const readDrained = async (store: OperationServices['store']): Promise<DrainedById> => {
   try {
     return new Map((await readDrainedNodes(store)).map(each => [nodeId(each), each]))
   } catch (error) {
@@ -145,18 +158,32 @@ interface NodeInput {
   readonly node: string
 }
 
-/** Own nodes of the network that would still get calls. */
-const othersInUse = ({ upstreams }: NetworkStatus, { network, node }: NodeInput, drained: ReadonlyMap<string, DrainedNode>) =>
-  upstreams.filter(
-    ({ name, partner, usable }) => partner !== true && usable && name !== node && !drained.has(nodeId({ network, upstream: name })),
-  )
+const allClasses = 'all'
 
-const lastNode = ({ network, node }: NodeInput): ApiError =>
-  new ApiError(
-    409,
-    'last-node',
-    `no other node of ${network} is usable: without ${node} calls would fail; \`force\` drains it all the same`,
+/** Of which an own node gets no calls, although it is usable. */
+const classesKeptFrom = ({ reasons = [] }: UpstreamStatus): ReadonlySet<string> =>
+  new Set(reasons.filter(each => each.keepsAway && each.class !== allClasses).map(each => each.class))
+
+/** Classes of methods of which no other own node of the network would get calls. */
+const classesOnlyAt = ({ name: network, upstreams }: NetworkStatus, node: UpstreamStatus, drained: DrainedById): readonly string[] => {
+  if (node.partner === true) return []
+  const others = upstreams.filter(
+    ({ name, partner }) => partner !== true && name !== node.name && !drained.has(nodeId({ network, upstream: name })),
   )
+  const [first, ...rest] = others.filter(({ usable }) => usable).map(classesKeptFrom)
+  // Of nodes that are all down, any may be the one that comes back.
+  if (first === undefined) return node.usable || others.length === 0 ? [allClasses] : []
+  const own = classesKeptFrom(node)
+  return node.usable ? Array.from(first).filter(each => rest.every(other => other.has(each)) && !own.has(each)) : []
+}
+
+const lastNode = ({ network, node }: NodeInput, classes: readonly string[]): ApiError => {
+  const [other, failing] = classes.includes(allClasses)
+    ? ['is usable', 'calls']
+    : [`gets calls of ${classes.length === 1 ? 'class' : 'the classes'} ${classes.join(', ')}`, 'those']
+  const message = `no other node of ${network} ${other}: without ${node} ${failing} would fail; \`force\` drains it all the same`
+  return new ApiError(409, 'last-node', message)
+}
 
 /** Processes read which nodes are drained each second. */
 const maxWaitMs = 2_000
@@ -170,8 +197,7 @@ const showNode = async (services: OperationServices, input: NodeInput, isDrained
     const isInForce = upstream.drained === (isDrained || undefined)
     if (!isInForce && view.isLive && waitedMs < maxWaitMs) await sleep(services.clock, waitStepMs)
     else {
-      const drained = (await readDrained(services.store)).get(nodeId({ network: input.network, upstream: input.node }))
-      return { network: input.network, ...nodeJson(network, upstream, drained, view.isLive) }
+      return { network: input.network, ...nodeJson(network, upstream, await readDrained(services.store), view.isLive) }
     }
   }
 }
@@ -191,9 +217,7 @@ export const nodeOperations = [
         networks: networks.map(network => ({
           ...{ name: network.name, state: network.state, nodes: network.nodes, usableNodes: network.usableNodes },
           ...{ head: network.head ?? null, finalized: network.finalized ?? null, lastHead: network.lastHead ?? null },
-          upstreams: network.upstreams.map(each =>
-            nodeJson(network, each, drained.get(nodeId({ network: network.name, upstream: each.name })), isLive),
-          ),
+          upstreams: network.upstreams.map(each => nodeJson(network, each, drained, isLive)),
         })),
       }
     },
@@ -219,7 +243,8 @@ export const nodeOperations = [
         force: {
           type: 'boolean',
           default: false,
-          description: 'Drains the last usable node, too: calls fail then, or go to the partner.',
+          description:
+            'Drains the last usable node of the network, or of a class of methods, too: those calls fail then, or go to the partner.',
         },
       },
       required: ['network', 'node'],
@@ -229,15 +254,19 @@ export const nodeOperations = [
       const { store, clock, accounts } = services
       const input = { network: networkName, node: upstream }
       const { network, upstream: found } = findNode(await services.nodes(), networkName, upstream)
-      const isLast = (drained: ReadonlyMap<string, DrainedNode>): boolean =>
-        !force && found.partner !== true && othersInUse(network, input, drained).length === 0
+      const refuseLast = (drained: DrainedById): ApiError | undefined => {
+        const classes = force ? [] : classesOnlyAt(network, found, drained)
+        return classes.length === 0 ? undefined : lastNode(input, classes)
+      }
       const before = await readDrained(store)
-      if (!before.has(nodeId({ network: networkName, upstream })) && isLast(before)) throw lastNode(input)
+      const refusal = before.has(nodeId({ network: networkName, upstream })) ? undefined : refuseLast(before)
+      if (refusal !== undefined) throw refusal
       if (await drainNode(store, { network: networkName, upstream, since: clock.now(), by: accounts.author })) {
         // Another operator may just have drained the other one.
-        if (isLast(await readDrained(store))) {
+        const lateRefusal = refuseLast(await readDrained(store))
+        if (lateRefusal !== undefined) {
           await undrainNode(store, { network: networkName, upstream })
-          throw lastNode(input)
+          throw lateRefusal
         }
         await accounts.record({ action: 'node-drained', target: nodeId({ network: networkName, upstream }) })
       }

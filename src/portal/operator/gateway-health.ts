@@ -6,6 +6,7 @@ import type { CallFigures } from '../../services/traffic/figures.ts'
 import { Gauges } from '../../services/traffic/gauges.ts'
 import { dayMs } from '../../util/dates.ts'
 import { describeOutcome } from '../outcome-advice.ts'
+import { outcomeLabels } from '../state-labels.ts'
 
 /** What the processes of the gateway use, and whether its store can be used. */
 export const gatewayHealth = (families: readonly MetricFamily[]) => {
@@ -97,7 +98,8 @@ const networkProblems = ({ name: network, figures, outcomes }: ObservedNetwork):
 /** As the page Errors has it. */
 const mostFrequentFailure = (outcomes: ObservedNetwork['outcomes']): string => {
   const [outcome = ''] = [...failedOutcomes].sort((a, b) => (outcomes[b] ?? 0) - (outcomes[a] ?? 0))
-  return `${outcome} ${describeOutcome(outcome).code}`
+  const labels: Readonly<Record<string, string>> = outcomeLabels
+  return `“${labels[outcome] ?? outcome}” (${describeOutcome(outcome).code})`
 }
 
 const processProblems = ({ health, families, refusedSockets, now }: ObservedGateway): readonly GatewayProblem[] => {

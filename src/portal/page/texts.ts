@@ -1,4 +1,4 @@
-import { networkStateLabels } from '../state-labels.ts'
+import { networkStateLabels, outcomeLabels } from '../state-labels.ts'
 
 /** The texts of the dashboard, and those that both pages have. Another language is another object of this type. */
 export const texts = {
@@ -20,29 +20,7 @@ export const texts = {
   theme: 'Theme',
   themes: { system: 'System', light: 'Light', dark: 'Dark' },
   /** Of calls, by what the API calls them; in filters, several together. */
-  outcomes: {
-    ok: 'Successful',
-    failed: 'Failed',
-    slow: 'Slow',
-    node: 'Node error',
-    parse: 'Invalid JSON',
-    invalid: 'Invalid request',
-    method: 'Unknown method',
-    params: 'Invalid params',
-    tooMany: 'Too many results',
-    timeout: 'Query timeout',
-    notMined: 'Not mined yet',
-    tooLarge: 'Response too large',
-    key: 'Invalid key',
-    forbidden: 'Not allowed',
-    spent: 'Credits used up',
-    rate: 'Rate limited',
-    tooManySubscriptions: 'Too many subscriptions',
-    unknownSubscription: 'Unknown subscription',
-    failing: 'Too many failures',
-    unavailable: 'No node answered',
-    internal: 'Internal error',
-  },
+  outcomes: outcomeLabels,
   groups: { observe: 'Observe', build: 'Build', account: 'Account' },
   remove: 'Remove',
   search: 'Search',

@@ -60,13 +60,15 @@ interface ConfirmDialogProps {
   readonly children: ComponentChildren
   /** What is done, on the button. */
   readonly action: string
+  /** It can be undone as easily. */
+  readonly isHarmless?: boolean
   /** Rejects with RequestError, whose message is shown. */
   confirm(): Promise<unknown>
   onClose(): void
 }
 
-/** Asks before something that cannot be undone. */
-export const ConfirmDialog = ({ title, children, action, confirm, onClose }: ConfirmDialogProps) => {
+/** Asks before something that cannot be undone, or that callers notice. */
+export const ConfirmDialog = ({ title, children, action, isHarmless = false, confirm, onClose }: ConfirmDialogProps) => {
   const { error, isSending, sendOnce } = useSending()
   const send = async (): Promise<void> => {
     await confirm()
@@ -80,7 +82,7 @@ export const ConfirmDialog = ({ title, children, action, confirm, onClose }: Con
         <button type="button" class="quiet" autofocus onClick={onClose}>
           {texts.cancel}
         </button>
-        <button type="button" class="danger final" disabled={isSending.value} onClick={() => sendOnce(send)}>
+        <button type="button" class={isHarmless ? 'final' : 'danger final'} disabled={isSending.value} onClick={() => sendOnce(send)}>
           {action}
         </button>
       </div>

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact'
 import type { Tone } from './badge.tsx'
 
 interface FigureProps {
-  readonly label: string
+  readonly label: ComponentChildren
   readonly value: ComponentChildren
   readonly unit?: string
   /** What the figure means, below it. */

@@ -1,6 +1,7 @@
+import type { ComponentChildren } from 'preact'
 import type { AccountOverviewJson, ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
 import type { EvidenceListJson, EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
-import type { NodesJson } from '../../operations/node-operations.ts'
+import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import { formatThreshold } from '../components/alert-fields.tsx'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
@@ -16,9 +17,11 @@ import { formatAge, formatHourOfDay, formatLatency, formatMoment, formatNumber, 
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { DrainNode } from './drain-node.tsx'
 import { formatCount, formatMiB, formatRate, formatShare, toMiB, toneOfFailures } from './format-figures.ts'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
-import { NodeTimes, byProblem, needsAttention, toneOfNode, useNodes, whyOf } from './node-state.tsx'
+import { NodeTimes, NodeWhy, byProblem, classesDown, needsAttention, toneOfNode, useNodes } from './node-state.tsx'
+import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.home
@@ -35,6 +38,7 @@ export const Home = () => {
         nodes={nodes.data.value}
         evidence={evidence.data.value?.evidence ?? []}
         isUnread={(overview.error.value ?? nodes.error.value) !== undefined}
+        onChanged={nodes.reload}
       />
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
         {({ seconds, total }) => <Figures seconds={seconds} total={total} />}
@@ -55,12 +59,63 @@ interface AttentionProps {
   readonly evidence: readonly EvidenceSummaryJson[]
   /** They could not be read: the page says so. */
   readonly isUnread: boolean
+  onChanged(): void
 }
 
 /** The tones in the order of what matters. */
 const tonesByRank: readonly Tone[] = ['danger', 'warn', 'accent', 'neutral', 'ok']
 
-const Attention = ({ overview, nodes, evidence, isUnread }: AttentionProps) => {
+const rankOf = ({ tone }: Pick<AttentionRow, 'tone'>): number => tonesByRank.indexOf(tone)
+
+interface AttentionRow {
+  readonly key: string
+  readonly tone: Tone
+  readonly state: string
+  readonly subject: ComponentChildren
+  readonly why: ComponentChildren
+  /** What can be done at once. */
+  readonly action?: ComponentChildren
+}
+
+/** A node that gets no calls, or fewer, or that was wrong. */
+const nodeRow = (network: NetworkNodes, node: NodeJson, wrong: readonly EvidenceSummaryJson[], onChanged: () => void): AttentionRow => {
+  const { name, condition } = node
+  const toneOfResults: Tone = wrong.some(({ proven }) => proven) ? 'danger' : wrong.length > 0 ? 'warn' : 'ok'
+  const tones = condition === 'drained' ? [toneOfNode(node)] : [toneOfNode(node), toneOfResults]
+  const [tone = 'neutral'] = tones.toSorted((a, b) => rankOf({ tone: a }) - rankOf({ tone: b }))
+  const isLiar = wrong.length > 0 && condition !== 'drained' && condition !== 'notUsable'
+  return {
+    key: `${network.name}/${name}`,
+    tone,
+    state: isLiar ? operatorTexts.wrongResults.attention : operatorTexts.nodes.conditions[condition],
+    subject: (
+      <>
+        <NodeLink network={network.name} node={name} /> ({network.name})
+      </>
+    ),
+    why: (
+      <>
+        <WrongResults evidence={wrong} />
+        <NodeWhy node={node} />
+        <NodeTimes node={node} />
+      </>
+    ),
+    action: <DrainNode network={network} node={node} of={`${name} (${network.name})`} onChanged={onChanged} />,
+  }
+}
+
+const WrongResults = ({ evidence }: { readonly evidence: readonly EvidenceSummaryJson[] }) => {
+  const [last] = evidence
+  if (last === undefined) return null
+  const count = `${formatNumber(evidence.length)} ${evidence.length === 1 ? operatorTexts.wrongResults.inDayOne : operatorTexts.wrongResults.inDay}`
+  return (
+    <p class="error sentence">
+      {count} {formatMoment(last.time, now.value)}: {last.cause}
+    </p>
+  )
+}
+
+const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: AttentionProps) => {
   if (overview === undefined || nodes === undefined) return isUnread ? null : <Skeleton height={3} />
   const networks = nodes.networks.toSorted(byProblem)
   const stalled = networks
@@ -72,22 +127,19 @@ const Attention = ({ overview, nodes, evidence, isUnread }: AttentionProps) => {
       subject: <NetworkLink name={name} />,
       why: lastHead && `${text.stalledFor} ${formatAge(Date.parse(lastHead.checkedAt) - Date.parse(lastHead.since))}`,
     }))
-  const held = networks.flatMap(({ name, upstreams }) =>
-    upstreams.filter(needsAttention).map(node => ({
-      key: `${name}/${node.name}`,
-      tone: toneOfNode(node),
-      state: operatorTexts.nodes.conditions[node.condition],
-      subject: (
-        <>
-          <NodeLink network={name} node={node.name} /> ({name})
-        </>
-      ),
-      why: (
-        <>
-          {whyOf(node)}
-          <NodeTimes node={node} />
-        </>
-      ),
+  const ofNodes = networks.flatMap(network =>
+    network.upstreams.flatMap(node => {
+      const wrong = evidence.filter(each => each.network === network.name && each.node === node.name)
+      return needsAttention(node) || wrong.length > 0 ? [nodeRow(network, node, wrong, onChanged)] : []
+    }),
+  )
+  const ofClasses = networks.flatMap(network =>
+    classesDown(network).map(methodClass => ({
+      key: `class ${network.name} ${methodClass}`,
+      tone: 'danger' as Tone,
+      state: text.severities.critical,
+      subject: <NetworkLink name={network.name} />,
+      why: `${text.noUsableFor} ${methodClass}: ${effectOn(network)}`,
     })),
   )
   const problems = overview.problems.map(({ alert, severity, text: why, network }) => ({
@@ -97,8 +149,8 @@ const Attention = ({ overview, nodes, evidence, isUnread }: AttentionProps) => {
     subject: network === null ? pageOf(alert) : <NetworkLink name={network} />,
     why: failureAlerts.includes(alert) ? <WhyCallsFail why={why} network={overview.networks.find(({ name }) => name === network)} /> : why,
   }))
-  const rows = [...problems, ...held, ...stalled, ...wrongResultsOf(evidence)].toSorted(
-    (one, other) => tonesByRank.indexOf(one.tone) - tonesByRank.indexOf(other.tone),
+  const rows: readonly AttentionRow[] = [...ofClasses, ...problems, ...ofNodes, ...stalled].toSorted(
+    (one, other) => rankOf(one) - rankOf(other),
   )
   const idle = networks.filter(({ state }) => state === 'unknown').map(({ name }) => name)
   if (rows.length === 0)
@@ -111,15 +163,16 @@ const Attention = ({ overview, nodes, evidence, isUnread }: AttentionProps) => {
     <>
       <NetworksDown networks={networks.filter(({ state }) => state === 'down')} />
       <ul class="card attention" aria-label={text.attention}>
-        {rows.map(({ key, tone, state, subject, why }) => (
+        {rows.map(({ key, tone, state, subject, why, action }) => (
           <li key={key}>
             <span>
               <Badge tone={tone}>{state}</Badge>
             </span>
             <div>
               {subject}
-              <div class="why">{why}</div>
+              <div class="why sentence">{why}</div>
             </div>
+            {action !== undefined && <div>{action}</div>}
           </li>
         ))}
       </ul>
@@ -127,13 +180,14 @@ const Attention = ({ overview, nodes, evidence, isUnread }: AttentionProps) => {
   )
 }
 
+const effectOn = ({ upstreams }: NetworkNodes): string =>
+  upstreams.some(({ partner, usable }) => partner && usable !== false) ? text.callsToPartner : text.callsFail
+
 /** What callers notice: before anything else. */
 const NetworksDown = ({ networks }: NodesJson) => {
   if (networks.length === 0) return null
-  const describe = ({ name, nodes, usableNodes, upstreams }: NodesJson['networks'][number]): string => {
-    const effect = upstreams.some(({ partner, usable }) => partner && usable !== false) ? text.callsToPartner : text.callsFail
-    return `${name}: ${text.noUsable} (${usableNodes} ${texts.of} ${nodes}), ${effect}`
-  }
+  const describe = (network: NetworkNodes): string =>
+    `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes}), ${effectOn(network)}`
   const [first] = networks
   return networks.length === 1 && first !== undefined ? (
     <Banner tone="danger" title={describe(first)} />
@@ -147,25 +201,6 @@ const NetworksDown = ({ networks }: NodesJson) => {
     </Banner>
   )
 }
-
-/** A row for each node. */
-const wrongResultsOf = (evidence: readonly EvidenceSummaryJson[]) =>
-  evidence
-    .filter(({ network, node }, i) => evidence.findIndex(each => each.network === network && each.node === node) === i)
-    .map(({ network, node, cause }) => {
-      const ofNode = evidence.filter(each => each.network === network && each.node === node)
-      return {
-        key: `evidence ${network}/${node}`,
-        tone: (ofNode.some(({ proven }) => proven) ? 'danger' : 'warn') as Tone,
-        state: operatorTexts.wrongResults.attention,
-        subject: (
-          <>
-            <NodeLink network={network} node={node} /> ({network})
-          </>
-        ),
-        why: `${formatNumber(ofNode.length)} ${operatorTexts.wrongResults.inDay} ${cause}`,
-      }
-    })
 
 /** What callers and nodes say of it is on pages of its own. */
 const failureAlerts: readonly string[] = ['TollgateCallsFail', 'TollgateInternalErrors']
@@ -193,19 +228,28 @@ const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) =>
   const failed = total.calls > 0 ? total.failedCalls / total.calls : null
   return (
     <section class="card figures" aria-label={text.lastMinute}>
-      <Figure label={text.callsPerSecond} value={formatRate(perSecond(total.calls))} note={text.lastMinute} testId="calls-per-second" />
       <Figure
-        label={text.failed}
+        label={<PageLink to="/operator/traffic?hours=1">{text.callsPerSecond}</PageLink>}
+        value={formatRate(perSecond(total.calls))}
+        note={text.lastMinute}
+        testId="calls-per-second"
+      />
+      <Figure
+        label={<PageLink to="/operator/errors?hours=1">{text.failed}</PageLink>}
         value={formatShare(failed)}
         tone={toneOfFailures(failed)}
         note={`${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)}, ${text.failedNote}`}
       />
       <Figure
-        label={text.p95}
+        label={<PageLink to="/operator/traffic?by=method&hours=1">{text.p95}</PageLink>}
         value={formatLatency(total.p95Ms)}
         note={`p50 ${formatLatency(total.p50Ms)}, p99 ${formatLatency(total.p99Ms)}`}
       />
-      <Figure label={text.creditsPerSecond} value={formatRate(perSecond(total.credits))} note={text.lastMinute} />
+      <Figure
+        label={<PageLink to="/operator/traffic?by=account&hours=1">{text.creditsPerSecond}</PageLink>}
+        value={formatRate(perSecond(total.credits))}
+        note={text.lastMinute}
+      />
       <Figure label={text.cacheHits} value={formatShare(total.cacheHits)} note={text.cacheNote} />
     </section>
   )

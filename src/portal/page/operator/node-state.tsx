@@ -3,7 +3,7 @@ import { useContext } from 'preact/hooks'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import { now } from '../clock.ts'
 import type { Tone } from '../components/badge.tsx'
-import { formatAge, formatAuthor, formatMoment } from '../format.ts'
+import { formatAge, formatAuthor, formatMoment, formatNumber } from '../format.ts'
 import type { Loaded } from '../request.ts'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -48,14 +48,37 @@ export const hasProblem = (network: NetworkNodes): boolean => rankOfNetwork(netw
 export const byProblem = (one: NetworkNodes, other: NetworkNodes): number =>
   rankOfNetwork(one) - rankOfNetwork(other) || (one.name < other.name ? -1 : 1)
 
-export const nameClass = (methodClass: string): string => (methodClass === 'all' ? text.allClasses : methodClass)
+const allClasses = 'all'
 
-/** All that keeps calls away, in words. */
-export const whyOf = ({ because, reasons }: NodeJson): string =>
-  [
-    ...(because === null ? [] : [because]),
-    ...reasons.map(({ class: methodClass, text: rule }) => (methodClass === 'all' ? rule : `${methodClass}: ${rule}`)),
-  ].join('; ')
+export const nameClass = (methodClass: string): string => (methodClass === allClasses ? text.allClasses : `${methodClass} ${text.ofClass}`)
+
+/** Classes of methods of which none of the own nodes gets calls, although some are usable. */
+export const classesDown = ({ state, upstreams }: NetworkNodes): readonly string[] => {
+  const usable = upstreams.filter(({ partner, usable }) => !partner && usable !== false)
+  if (state === 'down' || usable.length === 0) return []
+  const isKeptFrom = (each: string, { reasons }: NodeJson): boolean => reasons.some(({ class: of, keepsAway }) => keepsAway && of === each)
+  const classes = new Set(usable.flatMap(({ reasons }) => reasons.map(each => each.class)))
+  return [...classes].filter(each => each !== allClasses && usable.every(node => isKeptFrom(each, node)))
+}
+
+/** All that keeps calls away, in words; that it is drained is said by its state. */
+export const NodeWhy = ({ node: { because, reasons, lagBlocks, condition } }: { readonly node: NodeJson }) => (
+  <>
+    {because !== null && (
+      <p class="error sentence">
+        {because}
+        {condition !== 'usable' && (lagBlocks ?? 0) > 0 && ` (${formatNumber(lagBlocks)} ${text.blocksBehind})`}
+      </p>
+    )}
+    {reasons
+      .filter(({ reason }) => reason !== 'drained')
+      .map(({ class: methodClass, reason, text: rule, keepsAway }) => (
+        <p key={`${methodClass} ${reason}`} class={keepsAway ? 'error sentence' : 'help sentence'}>
+          {methodClass === allClasses ? rule : `${nameClass(methodClass)}: ${rule}`}
+        </p>
+      ))}
+  </>
+)
 
 /** Since when it is as it is, and when it answered last. */
 export const NodeTimes = ({
@@ -71,5 +94,5 @@ export const NodeTimes = ({
     ...(drainedBy === null ? [] : [`${text.by} ${formatAuthor(drainedBy)}`]),
     ...(condition === 'notUsable' && lastHead !== null ? [`${text.lastAnswer} ${formatMoment(lastHead.checkedAt, now.value)}`] : []),
   ]
-  return parts.length === 0 ? null : <p class="help">{parts.join('; ')}</p>
+  return parts.length === 0 ? null : <p class="help sentence">{parts.join('; ')}</p>
 }

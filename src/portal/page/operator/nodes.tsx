@@ -1,28 +1,26 @@
-import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import type { EvidenceListJson, EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
 import type { NodeJson } from '../../operations/node-operations.ts'
 import type { ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
+import { nodeReasonLabels } from '../../state-labels.ts'
+import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
-import { Banner } from '../components/banner.tsx'
-import { RowButton, SearchField, WhenLoaded } from '../components/controls.tsx'
+import { SearchField, WhenLoaded } from '../components/controls.tsx'
 import { Chart } from '../components/chart.tsx'
 import type { ChartSeries } from '../components/chart.tsx'
-import { ConfirmDialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { showToast } from '../components/toast.tsx'
-import { formatLatency, formatNumber, formatSeconds, formatTime, hourMs } from '../format.ts'
-import { request, useRequest } from '../request.ts'
-import type { RequestError } from '../request.ts'
+import { formatLatency, formatMoment, formatNumber, formatSeconds, hourMs } from '../format.ts'
+import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { DrainNode } from './drain-node.tsx'
 import { formatPart, formatRate, formatShare, toneOfFailures } from './format-figures.ts'
 import { ErrorsLink } from './links.tsx'
-import { NodeTimes, byProblem, hasProblem, nameClass, toneOfNode, useNodes } from './node-state.tsx'
+import { NodeTimes, NodeWhy, byProblem, hasProblem, nameClass, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { WrongResults } from './wrong-results.tsx'
@@ -188,7 +186,7 @@ const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network'
         { title: text.inFlight, isNumber: true, cell: ({ inFlight }) => formatNumber(inFlight) },
         {
           title: text.actions,
-          cell: node => <DrainNode network={network} node={node} share={trafficOf(node)?.share} onChanged={onChanged} />,
+          cell: node => <DrainNode network={network} node={node} share={trafficOf(node)?.share} of={node.name} onChanged={onChanged} />,
         },
       ]}
     />
@@ -217,6 +215,8 @@ interface StateProps {
   readonly error: string | undefined
 }
 
+const labelOf = (reason: string): string => (nodeReasonLabels as Readonly<Record<string, string>>)[reason] ?? reason
+
 /** Whether calls reach the node, all that keeps calls away, and what has lately. */
 const State = ({ node, error }: StateProps) => {
   const { condition, because, reasons, lastReasons } = node
@@ -227,92 +227,17 @@ const State = ({ node, error }: StateProps) => {
     <>
       <Badge tone={toneOfNode(node)}>{text.conditions[condition]}</Badge>
       <NodeTimes node={node} />
-      {because !== null && <p class="error">{because}</p>}
+      <NodeWhy node={node} />
       {error !== undefined && because?.includes(error) !== true && (
         <p class="help">
           {text.failsWith} {error}
         </p>
       )}
-      {reasons
-        .filter(({ reason }) => reason !== 'drained')
-        .map(({ class: methodClass, reason, text: rule }) => (
-          <p key={`${methodClass} ${reason}`} class="help">
-            {nameClass(methodClass)}: {rule}
-          </p>
-        ))}
       {past.map(({ class: methodClass, reason, at }) => (
         <p key={`${methodClass} ${reason}`} class="help">
-          {text.last}: {reason} ({nameClass(methodClass)}), {formatTime(at)}
+          {text.last}: {labelOf(reason)} ({nameClass(methodClass)}), {formatMoment(at, now.value)}
         </p>
       ))}
-    </>
-  )
-}
-
-interface DrainProps {
-  readonly network: NetworkNodes
-  readonly node: NodeJson
-  /** Of the attempts of the last minute. */
-  readonly share: number | null | undefined
-  onChanged(): void
-}
-
-/** Says what is left, and warns of the last usable node; the gateway refuses that too, unless it is forced. */
-const DrainNode = ({ network, node, share, onChanged }: DrainProps) => {
-  const { name, partner, drained, inFlight } = node
-  const isAsking = useSignal(false)
-  const isRefused = useSignal(false)
-  const others = network.upstreams.filter(each => !each.partner && each.usable !== false && !each.drained && each.name !== name).length
-  const isLast = isRefused.value || (!partner && others === 0)
-  const pathOf = (action: string): string => `/nodes/${encodeURIComponent(network.name)}/${encodeURIComponent(name)}/${action}`
-  const drain = async (): Promise<void> => {
-    try {
-      await request('POST', pathOf('drain'), { force: isLast })
-      onChanged()
-    } catch (reason) {
-      isRefused.value = (reason as RequestError).code === 'last-node' // request() throws nothing else
-      throw reason
-    }
-  }
-  const undrain = async (): Promise<void> => {
-    try {
-      await request('POST', pathOf('undrain'))
-      onChanged()
-    } catch (reason) {
-      showToast((reason as Error).message, 'danger')
-    }
-  }
-  if (drained) return <RowButton label={text.undrain} of={name} onClick={() => void undrain()} />
-  return (
-    <>
-      <RowButton label={text.drain} of={name} onClick={() => ([isAsking.value, isRefused.value] = [true, false])} />
-      {isAsking.value && (
-        <ConfirmDialog
-          title={`${text.drain} ${name} ${text.of} ${network.name}?`}
-          action={isLast ? text.drainLast : text.drain}
-          confirm={drain}
-          onClose={() => (isAsking.value = false)}
-        >
-          {isLast ? (
-            <Banner tone="danger" title={`${text.lastUsable} ${network.name}.`}>
-              {network.upstreams.some(each => each.partner && each.usable !== false) ? text.lastUsableWithPartner : text.lastUsableHelp}
-            </Banner>
-          ) : (
-            !partner && (
-              <p>
-                <strong>
-                  {`${others} ${text.of} ${network.nodes} ${others === 1 ? text.stays : text.stay} `}
-                  {(share ?? null) !== null && `${name} ${text.has} ${formatPart(share)} ${text.ofAttempts}`}
-                </strong>
-              </p>
-            )
-          )}
-          <p>
-            {isLast ? '' : `${text.confirmDrain} `}
-            {inFlight === null || inFlight === 0 ? '' : `${text.inFlight}: ${formatNumber(inFlight)}.`}
-          </p>
-        </ConfirmDialog>
-      )}
     </>
   )
 }

@@ -1,0 +1,102 @@
+import { useSignal } from '@preact/signals'
+import type { NodeJson } from '../../operations/node-operations.ts'
+import { Banner } from '../components/banner.tsx'
+import { RowButton } from '../components/controls.tsx'
+import { ConfirmDialog } from '../components/dialog.tsx'
+import { showToast } from '../components/toast.tsx'
+import { formatNumber } from '../format.ts'
+import { request } from '../request.ts'
+import type { RequestError } from '../request.ts'
+import { formatPart } from './format-figures.ts'
+import type { NetworkNodes } from './node-state.tsx'
+import { operatorTexts } from './operator-texts.ts'
+
+const text = operatorTexts.nodes
+
+interface DrainProps {
+  readonly network: NetworkNodes
+  readonly node: NodeJson
+  /** Of the attempts of the last minute. */
+  readonly share?: number | null | undefined
+  /** What the button is about, where it is read alone. */
+  readonly of: string
+  onChanged(): void
+}
+
+/** Says what is left, and warns of the last node for some calls; the gateway refuses that too, unless it is forced. */
+export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) => {
+  const { name, drained, onlyFor } = node
+  const isAsking = useSignal(false)
+  /** Why the gateway has refused, which may know better than the page. */
+  const refusal = useSignal<string | undefined>(undefined)
+  const isLast = refusal.value !== undefined || onlyFor.length > 0
+  const pathOf = (action: string): string => `/nodes/${encodeURIComponent(network.name)}/${encodeURIComponent(name)}/${action}`
+  const drain = async (): Promise<void> => {
+    try {
+      await request('POST', pathOf('drain'), { force: isLast })
+      onChanged()
+    } catch (reason) {
+      const { code, message } = reason as RequestError // request() throws nothing else
+      if (code === 'last-node') refusal.value = message
+      throw reason
+    }
+  }
+  const undrain = async (): Promise<void> => {
+    try {
+      await request('POST', pathOf('undrain'))
+      onChanged()
+    } catch (reason) {
+      showToast((reason as Error).message, 'danger')
+    }
+  }
+  if (drained) return <RowButton label={text.undrain} of={of} onClick={() => void undrain()} />
+  return (
+    <>
+      <RowButton label={text.drain} of={of} onClick={() => ([isAsking.value, refusal.value] = [true, undefined])} />
+      {isAsking.value && (
+        <ConfirmDialog
+          title={`${text.drain} ${name} ${text.of} ${network.name}?`}
+          action={isLast ? text.drainLast : text.drain}
+          isHarmless={!isLast}
+          confirm={drain}
+          onClose={() => (isAsking.value = false)}
+        >
+          {isLast ? <LastNode network={network} classes={onlyFor} /> : <WhatIsLeft network={network} node={node} share={share} />}
+        </ConfirmDialog>
+      )}
+    </>
+  )
+}
+
+/** Calls that would fail, or go to the partner. */
+const LastNode = ({ network, classes }: { readonly network: NetworkNodes; readonly classes: readonly string[] }) => {
+  const ofSome = classes.length > 0 && !classes.includes('all')
+  const hasPartner = network.upstreams.some(({ partner, usable }) => partner && usable !== false)
+  const title = ofSome ? `${text.onlyNodeFor} ${classes.join(', ')} ${text.of} ${network.name}.` : `${text.lastUsable} ${network.name}.`
+  const [calls, toPartner] = ofSome ? [text.onlyNodeHelp, text.onlyNodeWithPartner] : [text.lastUsableHelp, text.lastUsableWithPartner]
+  return (
+    <Banner tone="danger" title={title}>
+      {hasPartner ? toPartner : calls}
+    </Banner>
+  )
+}
+
+const WhatIsLeft = ({ network, node: { name, partner, inFlight, usable }, share }: Pick<DrainProps, 'network' | 'node' | 'share'>) => {
+  const others = network.upstreams.filter(each => !each.partner && each.usable !== false && !each.drained && each.name !== name).length
+  return (
+    <>
+      {!partner && (
+        <p>
+          <strong>
+            {`${others} ${text.of} ${network.nodes} ${others === 1 ? text.stays : text.stay} `}
+            {(share ?? null) !== null && `${name} ${text.has} ${formatPart(share)} ${text.ofAttempts}`}
+          </strong>
+        </p>
+      )}
+      <p>
+        {usable === false ? text.confirmDrainUnusable : text.confirmDrain}
+        {inFlight === null || inFlight === 0 ? '' : ` ${text.inFlight}: ${formatNumber(inFlight)}.`}
+      </p>
+    </>
+  )
+}
