@@ -13,8 +13,8 @@ import type { SystemUnderTest } from './simulation.ts'
 // npm run simulate -- --bugs                 which seed catches each injected bug; fails when one survives
 // npm run simulate -- --bugs --seeds 200     how many of so many seeds catch each bug
 // npm run simulate -- --regions              gateways in ten regions; --accounts, --calls and --gateways (of a region) are its size, --spread the gateways
-//                                            that an account calls (1: a load balancer hashes keys); --world all|steady|back|gone|small runs one of
-//                                            its worlds (steady, seven minutes, only so); fails where a bound of docs/scale.md does not hold
+//                                            that an account calls (1: a load balancer hashes keys); --world NAME runs one of its worlds (of
+//                                            `regionWorlds`; steady, seven minutes, only so); fails where a bound of docs/scale.md does not hold
 // npm run simulate -- --bug midnight …       as the first two, with the first bug whose name contains this
 const { values } = parseArgs({
   options: {
@@ -32,7 +32,7 @@ const { values } = parseArgs({
     hour: { type: 'string', default: '6' },
     'warm-up': { type: 'string', default: '600' },
     seconds: { type: 'string', default: '100' },
-    world: { type: 'string', multiple: true, default: ['all', 'back', 'gone', 'small'] },
+    world: { type: 'string', multiple: true, default: ['all', 'back', 'gone', 'small', 'midnight', 'killed'] },
   },
 })
 const from = Number(values.from)
@@ -99,8 +99,8 @@ const describeRegions = (result: RegionsResult): string => {
   return [
     `${calls} calls, ${shareOf(waited)} waited (${(waitedMs / waited).toFixed(0)} ms): ${shareOf(first)} were the first of their account at their gateway`,
     `${shareOf(waited - first)} were others (${shareOf(laterForCredits)} for credits, ${shareOf(laterForKey)} for keys)`,
-    `${shareOf(unavailable)} unavailable, ${percent(result.forfeited)} forfeited, ${percent(result.unserved)} unserved`,
-    `${leaseRequests} lease requests, overshoot ${result.overshoot}`,
+    `${shareOf(unavailable)} unavailable, ${percent(result.forfeited)} forfeited (${percent(result.mostForfeited)} of the account that lost most)`,
+    `${percent(result.unserved)} unserved, ${result.kills} kills, ${leaseRequests} lease requests, overshoot ${Math.max(0, result.overshoot)}`,
   ].join(', ')
 }
 
@@ -138,6 +138,14 @@ const regionWorlds: readonly RegionsVariant[] = [
   },
   { option: 'gone', name: 'the farthest is lost for good', over: { lostRegion: { region: farthest, from: 20 } }, bounds: [forfeitsLittle] },
   { option: 'small', name: 'balances that are used up', over: { dailyCredits: 100_000 }, bounds: [servesBalances] },
+  { option: 'midnight', name: 'midnight', over: { midnightAt: 20 }, bounds: [forfeitsLittle] },
+  {
+    option: 'killed',
+    // The accounts that call most use up their balances, and all others have credits kept in each gateway of their region.
+    name: 'gateways are killed, before and after midnight',
+    over: { dailyCredits: 4_000_000, gatewaysOfAccount: 10, midnightAt: 50, killIntervalSeconds: 2 },
+    bounds: [forfeitsLittle],
+  },
 ]
 
 interface RegionsVariant {

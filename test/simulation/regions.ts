@@ -6,12 +6,12 @@ import type { Accounts, KeyStore, Lookup } from '../../src/services/accounts/ind
 import type { Plans } from '../../src/services/accounts/effective-plan.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { openLedger } from '../../src/services/ledger/index.ts'
-import type { LedgerService } from '../../src/services/ledger/index.ts'
-import { changeGroupOf, storeTimeoutMs } from '../../src/store/store.ts'
+import type { ChargeResult, LedgerService } from '../../src/services/ledger/index.ts'
+import { changeGroupOf, processTimeoutMs, storeTimeoutMs } from '../../src/store/store.ts'
 import type { KeyWithAccount, LedgerStore } from '../../src/store/store.ts'
 import { InMemoryLedgerStore } from '../../src/testing/in-memory-store.ts'
 import { withTimeout } from '../../src/util/async.ts'
-import { hourMs } from '../../src/util/dates.ts'
+import { dayMs, hourMs } from '../../src/util/dates.ts'
 import { getOrCreate } from '../../src/util/memoize.ts'
 import { TestLog } from '../support/fakes.ts'
 import { SeededRandom } from './seeded-random.ts'
@@ -31,10 +31,14 @@ export interface RegionsWorld {
   readonly changesPerHour: number
   /** Of the day, UTC, at which it begins. */
   readonly startHour: number
+  /** In place of it: after so many seconds of the measured time it is midnight. */
+  readonly midnightAt?: number
   readonly warmUpSeconds: number
   readonly seconds: number
   /** This region cannot reach the store, from and until so many seconds of the measured time; to the end without `until`. */
   readonly lostRegion?: { readonly region: number; readonly from: number; readonly until?: number }
+  /** In the measured time a gateway is killed this often (kill -9), and another takes its place. */
+  readonly killIntervalSeconds?: number
 }
 
 export interface RegionsResult {
@@ -52,10 +56,13 @@ export interface RegionsResult {
   /** Refused because the store could not be asked. */
   readonly unavailable: number
   readonly leaseRequests: number
-  /** The most that an account was served beyond its day. */
+  readonly kills: number
+  /** The most that an account was served beyond a day. */
   readonly overshoot: number
-  /** Of 1: credits of the day that processes hold which are gone, of the accounts that called. */
+  /** Of 1: credits that processes hold which are gone, of the days of accounts that called. */
   readonly forfeited: number
+  /** The same of the account that lost most. */
+  readonly mostForfeited: number
   /** Of 1: credits of the day that an account did not get which was refused for want of credits, on average; 0 where none was. */
   readonly unserved: number
 }
@@ -68,39 +75,45 @@ const callBatchMs = 20
 
 /** Runs the real ledger of each gateway in virtual time. The n-th account calls an n-th as often as the first (Zipf's law). */
 export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResult> => {
-  const time = new VirtualTime(Date.UTC(2026, 0, 15, world.startHour), () => undefined)
+  const { warmUpSeconds, midnightAt } = world
+  const startMs = midnightAt === undefined ? world.startHour * hourMs : dayMs - (warmUpSeconds + midnightAt) * 1_000
+  const time = new VirtualTime(Date.UTC(2026, 0, 15) + startMs, () => undefined)
   const start = time.now
   const random = new SeededRandom(1)
-  const clock: Clock = {
-    now: () => time.now,
-    monotonic: () => time.now - start + 1_000,
-    after: (ms, run) => time.after(ms, run),
-    every(ms, run) {
-      let timer = time.after(ms, function again() {
-        timer = time.after(ms, again)
-        run()
-      })
-      return { cancel: () => timer.cancel() }
-    },
+  /** Of a process, which does nothing any more once it is dead. */
+  const clockOf = (process: { readonly isDead: boolean }): Clock => {
+    const after: Clock['after'] = (ms, run) => time.after(ms, () => void (process.isDead || run()))
+    return {
+      now: () => time.now,
+      monotonic: () => time.now - start + 1_000,
+      after,
+      every(ms, run) {
+        let timer = after(ms, function again() {
+          timer = after(ms, again)
+          run()
+        })
+        return { cancel: () => timer.cancel() }
+      },
+    }
   }
-  const store = new InMemoryLedgerStore(clock)
+  const store = new InMemoryLedgerStore(clockOf({ isDead: false }))
   const keys = new SimulatedKeys(world.dailyCredits)
   const counted = newCounts()
   let lost: number | undefined
   const overDistance =
-    (region: number) =>
+    (region: number, clock: Clock) =>
     async <T>(request: () => Promise<T> | T): Promise<T> => {
       const travel = (): Promise<void> =>
         new Promise(resolve => {
-          if (region !== lost) time.after((world.distancesMs[region] ?? 0) / 2, resolve)
+          if (region !== lost) clock.after((world.distancesMs[region] ?? 0) / 2, resolve)
         })
       await travel()
       const response = await request()
       await travel()
       return response
     }
-  const ledgerSeenFrom = (region: number): LedgerStore => {
-    const over = overDistance(region)
+  const ledgerSeenFrom = (region: number, clock: Clock): LedgerStore => {
+    const over = overDistance(region, clock)
     return {
       horizonMs: 10_000,
       requestLease(request) {
@@ -111,8 +124,8 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
       deregister: process => over(() => store.deregister(process)),
     }
   }
-  const keysSeenFrom = (region: number): KeyStore => {
-    const over = <T>(request: () => Promise<T> | T): Promise<T> => withTimeout(clock, storeTimeoutMs, overDistance(region)(request))
+  const keysSeenFrom = (region: number, clock: Clock): KeyStore => {
+    const over = <T>(request: () => Promise<T> | T): Promise<T> => withTimeout(clock, storeTimeoutMs, overDistance(region, clock)(request))
     return {
       findKey: hash => over(() => keys.findKey(hash)),
       findKeyById: () => undefined,
@@ -121,35 +134,50 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
       changeCounts: () => over(() => ({ total: keys.changes.total, byGroup: new Map(keys.changes.byGroup) })),
       subscribe: onChange =>
         keys.subscribe(group => {
-          if (region !== lost) time.after((world.distancesMs[region] ?? 0) / 2, () => onChange(group))
+          if (region !== lost) clock.after((world.distancesMs[region] ?? 0) / 2, () => onChange(group))
         }),
     }
   }
-  const gateways: SimulatedGateway[][] = world.distancesMs.map((_, region) =>
-    Array.from({ length: world.gatewaysPerRegion }, (_, i) => ({
-      accounts: openAccounts(keysSeenFrom(region), keys.plans, clock),
-      ledger: openLedger(ledgerSeenFrom(region), clock, { log: new TestLog(), process: `${region}-${i}` }),
-      known: new Set<number>(),
-    })),
+  const open = (region: number, name: string): SimulatedGateway => {
+    const process = { isDead: false }
+    const clock = clockOf(process)
+    const accounts = openAccounts(keysSeenFrom(region, clock), keys.plans, clock)
+    const ledger = openLedger(ledgerSeenFrom(region, clock), clock, { log: new TestLog(), process: name })
+    void ledger.start()
+    return { accounts, ledger, known: new Set(), process }
+  }
+  const gateways = world.distancesMs.map((_, region) =>
+    Array.from({ length: world.gatewaysPerRegion }, (_, i) => open(region, `${region}-${i}`)),
   )
-  for (const { ledger } of gateways.flat()) void ledger.start()
+  let kills = 0
+  /** Those of all regions in turn. */
+  const killNext = (): void => {
+    const region = kills % gateways.length
+    const inRegion = gateways[region] ?? []
+    const i = Math.floor(kills / gateways.length) % inRegion.length
+    kills += 1
+    const killed = inRegion[i]
+    if (killed !== undefined) killed.process.isDead = true
+    inRegion[i] = open(region, `${region}-${i} after kill ${kills}`)
+  }
   const changeIntervalMs = hourMs / world.changesPerHour
   time.after(changeIntervalMs, function change() {
     keys.change(random.integer(1, world.accounts))
     time.after(changeIntervalMs, change)
   })
-  const served = new Map<number, number>()
-  const exhausted = new Set<number>()
+  const days = new Map<string, ServedDay>()
+  const dayOf = (rank: number, day: number): ServedDay =>
+    getOrCreate(days, `${day} ${rank}`, () => ({ account: accountId(rank), day, credits: 0, isExhausted: false }))
   const charge = (rank: number, { ledger }: SimulatedGateway, account: Account, isFirst: boolean): Promise<void> | undefined => {
-    const record = ({ kind }: { readonly kind: string }) => {
-      if (kind === 'charged') {
+    const record = (result: ChargeResult): void => {
+      if (result.kind === 'charged') {
         counted.served += 1
-        served.set(rank, (served.get(rank) ?? 0) + cost)
-      } else if (kind === 'storeUnavailable') counted.unavailable += 1
-      else exhausted.add(rank)
+        dayOf(rank, result.day).credits += cost
+      } else if (result.kind === 'storeUnavailable') counted.unavailable += 1
+      else dayOf(rank, result.resetAt / dayMs - 1).isExhausted = true
     }
     const result = ledger.charge(account, cost)
-    if (!(result instanceof Promise)) return record(result) as undefined
+    if (!(result instanceof Promise)) return void record(result)
     if (!isFirst) counted.laterForCredits += 1
     return result.then(record)
   }
@@ -183,8 +211,17 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
       await time.advance(callBatchMs)
     }
   }
-  await run(world.warmUpSeconds)
+  await run(warmUpSeconds)
   Object.assign(counted, newCounts())
+  const { killIntervalSeconds } = world
+  if (killIntervalSeconds !== undefined) {
+    const endAt = time.now + world.seconds * 1_000
+    time.after(killIntervalSeconds * 1_000, function kill() {
+      if (time.now >= endAt) return
+      killNext()
+      time.after(killIntervalSeconds * 1_000, kill)
+    })
+  }
   const { lostRegion } = world
   if (lostRegion === undefined) await run(world.seconds)
   else {
@@ -194,18 +231,28 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
     if (lostRegion.until !== undefined) lost = undefined
     await run(world.seconds - (lostRegion.until ?? world.seconds))
   }
-  let [overshoot, forfeited, unserved] = [0, 0, 0]
-  for (const [rank, credits] of served) {
-    overshoot = Math.max(overshoot, credits - world.dailyCredits)
-    forfeited += store.dayTotals(accountId(rank)).forfeited
-    if (exhausted.has(rank)) unserved += world.dailyCredits - credits
-  }
+  // Until the last that was killed counts as dead.
+  await time.advance(2 * processTimeoutMs)
+  const forfeits = Array.from(days.values(), ({ account, day }) => store.dayTotals(account, day).forfeited)
+  const unserved = [...days.values()].filter(({ isExhausted }) => isExhausted).map(({ credits }) => world.dailyCredits - credits)
   return {
     ...counted,
-    overshoot,
-    forfeited: forfeited / (served.size * world.dailyCredits),
-    unserved: exhausted.size === 0 ? 0 : unserved / (exhausted.size * world.dailyCredits),
+    kills,
+    overshoot: Math.max(...Array.from(days.values(), ({ credits }) => credits - world.dailyCredits)),
+    forfeited: meanOf(forfeits) / world.dailyCredits,
+    mostForfeited: Math.max(...forfeits) / world.dailyCredits,
+    unserved: meanOf(unserved) / world.dailyCredits,
   }
+}
+
+const meanOf = (numbers: readonly number[]): number => numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length)
+
+/** What an account was served on a day, and whether it was refused for want of credits. */
+interface ServedDay {
+  readonly account: string
+  readonly day: number
+  credits: number
+  isExhausted: boolean
 }
 
 const newCounts = () => ({
@@ -217,6 +264,7 @@ interface SimulatedGateway {
   readonly ledger: LedgerService
   /** Accounts that have called. */
   readonly known: Set<number>
+  readonly process: { isDead: boolean }
 }
 
 /** One key of each account. */

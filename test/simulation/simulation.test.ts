@@ -22,10 +22,10 @@ t.test('the ledger keeps its invariants in 250 simulations with faults of every 
 })
 
 t.test(
-  'ten regions at 20 to 250 ms: no credit over a balance, also when one is lost, few calls that wait, and little that is forfeited',
+  'ten regions at 20 to 250 ms: no credit over a balance, also when one is lost, gateways are killed and a day ends, few calls that wait, little that is forfeited',
   async t => {
     const size = ['--gateways', '2', '--accounts', '300', '--calls', '500', '--warm-up', '120']
-    const worlds = ['all', 'back', 'gone', 'small'].flatMap(world => ['--world', world])
+    const worlds = ['all', 'back', 'gone', 'small', 'killed'].flatMap(world => ['--world', world])
     const { code, output } = await runSimulation('--regions', ...size, ...worlds)
     t.equal(code, 0, output)
     const lines = output.trim().split('\n')
@@ -34,6 +34,7 @@ t.test(
       /lost for 10 s/,
       /lost for good: .* [1-9]\d*\.\d+ % unavailable/,
       /used up: .* overshoot 0$/,
+      /killed, before and after midnight: .* forfeited \([^)]*[1-9][^)]*\), .* 49 kills, .* overshoot 0$/,
     ])
   },
 )

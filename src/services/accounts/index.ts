@@ -49,11 +49,7 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
   }
   const readByText = openKeyReader({ ...shared, cache: byText, read: text => store.findKey(hashApiKey(text)) })
   const readById = openKeyReader({ ...shared, cache: byId, read: id => store.findKeyById(id) })
-  const invalidate = (group?: number) => {
-    byText.invalidate(group)
-    byId.invalidate(group)
-  }
-  store.subscribe(invalidate)
+  store.subscribe(group => changeCheck.invalidate([group]))
 
   const findByToken = (text: string): MaybePromise<Lookup> => {
     const verifier = isJwt(text) ? jwt?.verifier : undefined
@@ -75,7 +71,7 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
   return {
     setPlans(next) {
       plans = next
-      invalidate()
+      changeCheck.invalidate([undefined])
     },
     find: openKeyLookups({ cache: byText, changeCheck, clock, findUncached }),
   }

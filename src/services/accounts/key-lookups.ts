@@ -138,34 +138,35 @@ export class LookupCache {
 const storeUnavailable: Lookup = { kind: 'storeUnavailable' }
 
 /**
- * Checks whether accounts or keys have changed, and tells the caches which: a revoked key is refused within 1 s. One check serves all keys. It is
- * repeated before its result is too old, so that calls do not wait for a store that is far away.
+ * Checks whether accounts or keys have changed, and tells the caches which: a revoked key is refused within 1 s. One check serves all keys. It
+ * begins with a call, before the last result is too old; far from the store also without one, so that calls do not wait for it.
  */
 export class ChangeCheck {
   readonly #store: KeyStore
   readonly #clock: Clock
   readonly #caches: readonly LookupCache[]
-  readonly #refresh: () => void
+  readonly #readStale: () => void
   #known: ChangeCounts | undefined
   #validUntil = -Infinity
   #repeatAt = -Infinity
   #checking: Promise<void> | undefined
-  /** Keys were looked up since the check began. */
-  #isInUse = false
+  #usedAt = -Infinity
+  /** As the last check found it. */
+  #isStoreFar = false
 
-  /** `refresh` reads stale keys again: called after a change, where the next call of each would wait for a store that is far away. */
-  constructor(store: KeyStore, clock: Clock, caches: readonly LookupCache[], refresh: () => void) {
+  /** `readStale` reads stale keys again: called after a change, where the next call of each would wait for a store that is far away. */
+  constructor(store: KeyStore, clock: Clock, caches: readonly LookupCache[], readStale: () => void) {
     this.#store = store
     this.#clock = clock
     this.#caches = caches
-    this.#refresh = refresh
+    this.#readStale = readStale
   }
 
   /** Returns a promise only where its result is too old. */
   run(): Promise<void> | undefined {
     const now = this.#clock.monotonic()
-    if (this.#checking !== undefined) this.#isInUse = true
-    else if (now >= this.#repeatAt) this.#start(now)
+    this.#usedAt = now
+    this.#startIfDue(now)
     return now < this.#validUntil ? undefined : this.#checking
   }
 
@@ -174,6 +175,22 @@ export class ChangeCheck {
     this.#validUntil = this.#clock.monotonic() + changeCheckIntervalMs
     this.#repeatAt = this.#validUntil
     for (const cache of this.#caches) cache.setStoreAvailable(false)
+  }
+
+  /** Accounts of these groups have changed; with undefined, any may have. */
+  invalidate(groups: readonly (number | undefined)[]): void {
+    for (const cache of this.#caches) for (const group of groups) cache.invalidate(group)
+    if (this.#isStoreFar) this.#readStale()
+  }
+
+  #startIfDue(now: number): void {
+    if (this.#checking === undefined && now >= this.#repeatAt) this.#start(now)
+  }
+
+  /** Also without a call. */
+  #startWhenDue(now: number): void {
+    if (now - this.#usedAt < unusedTimeoutMs)
+      this.#clock.after(Math.max(0, this.#repeatAt - now), () => this.#startIfDue(this.#clock.monotonic()))
   }
 
   #start(requestedAt: number): void {
@@ -191,30 +208,26 @@ export class ChangeCheck {
   }
 
   async #await(changed: Promise<ChangeCounts | undefined>, requestedAt: number): Promise<void> {
-    this.#isInUse = false
     try {
       this.#record(await changed, requestedAt)
     } catch {
       this.recordOutage()
     }
     this.#checking = undefined
-    const now = this.#clock.monotonic()
-    if (this.#isInUse && now >= this.#repeatAt) this.#start(now)
+    if (this.#isStoreFar) this.#startWhenDue(this.#clock.monotonic())
   }
 
   /** `changed` is undefined where nothing has; else it may be as old as the request for it. */
   #record(changed: ChangeCounts | undefined, requestedAt: number): void {
     this.#validUntil = requestedAt + changeCheckIntervalMs
-    // As long before as two checks take, and more, because the next one begins with a call.
+    // As long before as two requests take: the next check may need both.
     const roundTripMs = this.#clock.monotonic() - requestedAt
-    this.#repeatAt = this.#validUntil - 2 * roundTripMs - (roundTripMs > nearStoreMs ? farRepeatMarginMs : repeatMarginMs)
-    const groups = changed && changedGroups(this.#known, changed)
-    for (const cache of this.#caches) {
-      cache.setStoreAvailable(true)
-      for (const group of groups ?? []) cache.invalidate(group)
-    }
-    this.#known = changed ?? this.#known
-    if (groups !== undefined && roundTripMs > nearStoreMs) this.#refresh()
+    this.#isStoreFar = roundTripMs > nearStoreMs
+    this.#repeatAt = this.#validUntil - 2 * roundTripMs - repeatMarginMs
+    for (const cache of this.#caches) cache.setStoreAvailable(true)
+    if (changed === undefined) return
+    this.invalidate(changedGroups(this.#known, changed))
+    this.#known = changed
   }
 }
 
@@ -227,5 +240,7 @@ const changedGroups = (known: ChangeCounts | undefined, { byGroup }: ChangeCount
 
 /** Half of the second within which a change must take effect. */
 const changeCheckIntervalMs = 500
-/** A call in this time before begins the next check: with few calls a second there is none in a short one, and a later call waits. */
-const [repeatMarginMs, farRepeatMarginMs] = [50, 200]
+/** A call in this time before begins the next check. */
+const repeatMarginMs = 50
+/** So long after the last call, checks without one end. */
+const unusedTimeoutMs = 600_000

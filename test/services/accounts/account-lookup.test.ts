@@ -250,11 +250,11 @@ t.test('a remote store', async t => {
     await first
     const thereAndBackMs = 150
     let answers: readonly { readonly at: number; answer(): void }[] = []
-    /** Looks up the key, once every 50 ms, in a store that answers after 150 ms. True for a result without a promise. */
-    const lookUpFarAway = async (key: Secret, steps: number): Promise<readonly boolean[]> => {
+    /** Looks up the key, in one of `every` steps of 50 ms, in a store that answers after 150 ms. True for a result without a promise. */
+    const lookUpFarAway = async (key: Secret, steps: number, every = 1): Promise<readonly boolean[]> => {
       const found: boolean[] = []
       for (let step = 0; step < steps; step += 1) {
-        found.push(!(accounts.find(key) instanceof Promise))
+        if (step % every === 0) found.push(!(accounts.find(key) instanceof Promise))
         const now = clock.monotonic()
         answers = [...answers, ...asked.splice(0).map(({ answer }) => ({ at: now + thereAndBackMs, answer }))]
         for (const { answer } of answers.filter(({ at }) => at <= now)) answer()
@@ -315,12 +315,28 @@ t.test('a remote store', async t => {
     t.ok(accounts.find(key) instanceof Promise, 'the result of the last check is too old')
   })
 
+  t.test(
+    'that is far away is checked without calls too, until ten minutes after the last one, so that those that come seldom do not wait',
+    async t => {
+      const { accounts, addKey, asked, clock, lookUpFarAway } = await setUpRemote()
+      const key = await addKey()
+      await lookUpFarAway(key, 20)
+      t.same((await lookUpFarAway(key, 400, 40)).slice(1), Array(9).fill(true))
+      await lookUpFarAway(key, 12_100, 13_000)
+      asked.splice(0)
+      clock.advance(60_000)
+      t.equal(asked.length, 0)
+      t.ok(accounts.find(key) instanceof Promise, 'the result of the last check is too old')
+    },
+  )
+
   t.test('that is far away is read again after a change, before the next call of a key', async t => {
-    const { accounts, store, addKey, lookUpFarAway } = await setUpRemote()
+    const { accounts, store, addKey, asked, lookUpFarAway } = await setUpRemote()
     const [busy, seldom] = [await addKey(), await addKey()]
     await lookUpFarAway(seldom, 20)
     await lookUpFarAway(busy, 20)
     await store.changeAccount('acc_1', { credits: 3 })
+    t.ok(asked.length >= 2, 'both at once, as this process is notified')
     await lookUpFarAway(busy, 30)
     t.match(accounts.find(seldom), { kind: 'granted', account: { plan: { dailyCredits: 3 } } })
   })
