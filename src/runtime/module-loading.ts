@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads'
 
 const require = createRequire(import.meta.url)
 
-/** Defined by write-build-files.ts. */
+/** Defined by write-bundle.ts. */
 declare const isBundle: boolean | undefined
 
 let isHookRegistered = false

@@ -36,7 +36,7 @@ const maps = new Map<string, SourceMap | undefined>()
 
 const readMap = (path: string): SourceMap | undefined => {
   try {
-    return new SourceMap(JSON.parse(readFileSync(path, 'utf8')) as SourceMapPayload) // as write-build-files.ts writes it
+    return new SourceMap(JSON.parse(readFileSync(path, 'utf8')) as SourceMapPayload) // as write-bundle.ts writes it
   } catch {
     return undefined
   }
