@@ -15,6 +15,11 @@ interface Lane {
   turn: number
   /** Where its next waiting work begins in the time of the scheduler, which goes on by the units of each lane (start-time fair queueing). */
   start: number
+  /** Undefined without any: most lanes have none, and each account that calls after a thousand others needs a new one. */
+  waiting: WaitingWork | undefined
+}
+
+interface WaitingWork {
   /** Calls that have been read. */
   readonly calls: Work[]
   /** Events that are to be sent: behind calls, whose callers wait for the answers. */
@@ -23,7 +28,7 @@ interface Lane {
   readonly reads: Work[]
 }
 
-const isWaiting = ({ calls, events, reads }: Lane): boolean => calls.length + events.length + reads.length > 0
+const isWaiting = ({ waiting }: Lane): boolean => waiting !== undefined
 const isIdle = (lane: Lane): boolean => !isWaiting(lane)
 
 /** Units that an account may use in one turn of the event loop while others call too; a turn of one account is 1 to 2 ms. */
@@ -98,13 +103,13 @@ export class FairScheduler {
   enterToRead(owner: string): Promise<void> | undefined {
     if (!this.#isMixed || this.#readsAll) return undefined
     const lane = this.#laneOf(owner)
-    return isWaiting(lane) || lane.usedUnits >= this.#maxUnits ? this.#wait(lane, lane.reads, unitsPerRead) : undefined
+    return isWaiting(lane) || lane.usedUnits >= this.#maxUnits ? this.#wait(lane, 'reads', unitsPerRead) : undefined
   }
 
   /** The gateway stops: from now on all connections are read at once, as what they have sent would be lost when idle connections close. */
   readAll(): void {
     this.#readsAll = true
-    for (const { reads } of this.#waiting) for (const { run } of reads) run()
+    for (const { waiting } of this.#waiting) for (const { run } of waiting?.reads ?? []) run()
   }
 
   /** A connection has been accepted; more may wait to be. */
@@ -119,7 +124,7 @@ export class FairScheduler {
 
   /** Messages that have been read, and wait. */
   get waitingCount(): number {
-    return Array.from(this.#waiting).reduce((sum, { calls }) => sum + calls.length, 0)
+    return Array.from(this.#waiting).reduce((sum, { waiting }) => sum + (waiting?.calls.length ?? 0), 0)
   }
 
   /** Has another account called lately? */
@@ -133,16 +138,17 @@ export class FairScheduler {
 
   #enter(lane: Lane, kind: 'calls' | 'events', units: number): Promise<void> | undefined {
     this.#mark(lane)
-    if (isWaiting(lane) || lane.usedUnits >= this.#maxUnits) return this.#wait(lane, lane[kind], units)
+    if (isWaiting(lane) || lane.usedUnits >= this.#maxUnits) return this.#wait(lane, kind, units)
     lane.usedUnits += units
     return undefined
   }
 
-  #wait(lane: Lane, queue: Work[], units: number): Promise<void> {
+  #wait(lane: Lane, kind: keyof WaitingWork, units: number): Promise<void> {
     return new Promise(run => {
       if (!isWaiting(lane)) lane.start = Math.max(lane.start, this.#virtualTime)
       this.#waiting.add(lane)
-      queue.push({ units, run })
+      lane.waiting ??= { calls: [], events: [], reads: [] }
+      lane.waiting[kind].push({ units, run })
       this.#endTurnLater()
     })
   }
@@ -151,7 +157,7 @@ export class FairScheduler {
     let lane = this.#lanes.get(owner)
     if (lane === undefined) {
       removeIdle(this.#lanes, maxLanes, isIdle)
-      lane = { usedUnits: 0, turn: this.#turn, start: 0, calls: [], events: [], reads: [] }
+      lane = { usedUnits: 0, turn: this.#turn, start: 0, waiting: undefined }
       this.#lanes.set(owner, lane)
     }
     if (lane.turn !== this.#turn) this.#pay(lane)
@@ -190,8 +196,8 @@ export class FairScheduler {
     let units = 0
     while (units < this.#waitingUnitsPerTurn) {
       const lane = this.#nextLane()
-      if (lane === undefined) break
-      units += this.#runNext(lane)
+      if (lane?.waiting === undefined) break
+      units += this.#runNext(lane, lane.waiting)
     }
     if (this.#waiting.size > 0) this.#endTurnLater()
     else this.#turnStartMs = undefined
@@ -244,14 +250,17 @@ export class FairScheduler {
   }
 
   /** With each call that begins, the next one is read, which takes a quarter of its time. So most of the calls that wait take no memory. */
-  #runNext(lane: Lane): number {
-    const call = lane.calls.shift() ?? lane.events.shift()
-    const read = lane.reads.shift()
+  #runNext(lane: Lane, { calls, events, reads }: WaitingWork): number {
+    const call = calls.shift() ?? events.shift()
+    const read = reads.shift()
     const units = call?.units ?? unitsPerRead
     lane.usedUnits += units
     this.#virtualTime = lane.start
     lane.start += Math.max(1, units)
-    if (!isWaiting(lane)) this.#waiting.delete(lane)
+    if (calls.length + events.length + reads.length === 0) {
+      lane.waiting = undefined
+      this.#waiting.delete(lane)
+    }
     call?.run()
     read?.run()
     return Math.max(1, units)

@@ -131,6 +131,10 @@ export class OpenConnections {
     const free = this.#options.maxConnections - this.#open.size + 1
     if (heldCount > 0 && heldCount >= free && heldCount + 1 >= maxCount) return false
     if (!this.#open.has(connection)) return true // it is being closed
+    if (connection.holders === holders && heldCount === 0 && connection.holder.connections.size === 1) {
+      holders.rename(connection.holder, name)
+      return true
+    }
     connection.holders.remove(connection)
     connection.holders = holders
     connection.holder = holders.get(name)
@@ -166,7 +170,7 @@ const manyCallers = ''
 
 /** Whoever has connections open. */
 interface Holder {
-  readonly name: string
+  name: string
   /** Those that have not been used for the longest time first. */
   readonly connections: Set<OpenConnection>
 }
@@ -241,6 +245,13 @@ class Holders {
     connections.delete(connection)
     this.#rank(connection.holder, connections.size + 1)
     if (connections.size === 0) this.#byName.delete(name)
+  }
+
+  /** Nobody has the new name yet. Accounts that call in turn on one connection need no new holder for each call. */
+  rename(holder: Holder, name: string): void {
+    this.#byName.delete(holder.name)
+    holder.name = name
+    this.#byName.set(name, holder)
   }
 
   /** Of those that hold more than `count`: the longest idle connection of whoever holds most, and has an idle one. */

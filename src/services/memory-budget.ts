@@ -77,8 +77,8 @@ export class MemoryBudget {
 /** A response is small while it holds less than this part of what is free. */
 const maxSmallResponsePercent = 12
 
-/** Shares that hold nothing are removed when there are so many. */
-const maxShares = 1_000
+/** Shares that hold nothing are removed when there are so many: of thousands of accounts in turn, most are still new objects then, which V8 frees at no cost. */
+const maxShares = 250
 const holdsNothing = ({ heldBytes }: MemoryShare): boolean => heldBytes === 0
 
 /**

@@ -58,6 +58,8 @@ const requestBytes = 512
 const maxPendingBytes = 2_097_152
 /** A store takes a batch in one atomic step. */
 const maxBatchBytes = 65_536
+/** While more waits, no sample is taken: of thousands of accounts most samples would be dropped again, and failures with them. */
+const maxBytesBeforeSamples = 4 * maxBatchBytes
 const flushIntervalMs = 1_000
 
 /** The requests of accounts for their page Requests, which wait in memory until the store has them. A process that is killed loses what waits. */
@@ -112,6 +114,7 @@ export class RequestLog {
     if (account.requestLog === 'off') return undefined
     const isSlow = endedAtMs - call.startedAtMs >= this.#config.slow
     const kind = isFailure(reply) ? reply.kind : isSlow ? 'slow' : 'ok'
+    if (kind === 'ok' && this.#pendingBytes >= maxBytesBeforeSamples) return undefined
     const buckets = getOrCreate(this.#bucketsByKind, kind, this.#newBuckets)
     if (!buckets.takeOne(account.id, kind === 'ok' ? sampleRate : failureRate, endedAtMs)) return undefined
     const keepsParams = this.#config.params && account.requestLog === undefined

@@ -367,8 +367,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'calls of an account do not wait for its events',
     file: 'src/server/fair-scheduler.ts',
-    text: 'lane.calls.shift() ?? lane.events.shift()',
-    broken: 'lane.events.shift() ?? lane.calls.shift()',
+    text: 'calls.shift() ?? events.shift()',
+    broken: 'events.shift() ?? calls.shift()',
     tests: ['test/server/fair-scheduler.test.ts'],
   },
   {

@@ -94,6 +94,19 @@ t.test('of each outcome of an account so many are logged, then a part; a flood o
   t.same([countOf('rate'), countOf('ok')], [203, 11])
 })
 
+t.test('where more accounts call than the store takes requests of, no failure makes room for a sample', async t => {
+  const { end, advance, batches, written } = openLog()
+  for (let i = 0; i < 100; i += 1) end({ account: { id: 'failing' }, params: [i] })
+  for (let i = 0; i < 5_000; i += 1) end({ reply: fakeResult('ok'), account: { id: `acc_${i}` } })
+  for (let i = 0; i < 20; i += 1) await advance()
+  const { length } = batches.flatMap(({ accounts }) => accounts)
+  t.equal(written('failing').length, 100)
+  t.ok(length > 200 && length < 500, `of ${length} accounts`)
+  end({ reply: fakeResult('ok'), account: { id: 'acc_4999' } })
+  await advance()
+  t.equal(written('acc_4999').length, 1, 'once there is room again')
+})
+
 t.test('nothing is logged where the operator or the account has turned it off', async t => {
   const off = openLog({ enabled: false })
   off.end()
