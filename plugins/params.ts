@@ -120,8 +120,10 @@ const explainMethod = (method: Method | undefined, meant: string | undefined): E
 
 /** Callers with the same methods at the same costs get the same document, which takes 2 ms to make. */
 const createDiscovery = (methods: MethodTable, { describeMethods }: Services): ((context: Partial<CallContext>) => Uint8Array) => {
-  const documents = new LRUCache<string, Uint8Array>({ max: maxCachedDocuments })
+  let documents: LRUCache<string, Uint8Array> | undefined
   return context => {
+    // Most networks are never asked.
+    documents ??= new LRUCache({ max: maxCachedDocuments })
     const described = describeMethods(context)
     const key = described.map(({ name, credits }) => `${name}:${credits}`).join()
     return getOrCreate<string, Uint8Array>(documents, key, () => methods.toOpenRpc(described))

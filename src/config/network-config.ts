@@ -79,20 +79,26 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env, fi
     hosts: servedHosts,
     steps: steps.flatMap(({ step }) => step ?? []),
   }
-  const effective: EffectiveFile = {
-    source,
-    omitted,
-    get value() {
-      return effectiveValue(checked.effective(), steps)
-    },
-  }
-  return { problems, warnings, hosts, config, effective }
+  const effectiveSteps = steps.map(draft => draft.effective)
+  return { problems, warnings, hosts, config, effective: toEffectiveFile({ source, omitted }, checked.effective, effectiveSteps) }
 }
 
-const effectiveValue = (value: unknown, steps: readonly StepDraft[]): EffectiveFile['value'] => {
+/** The gateway keeps it: with nothing else of what was read. */
+const toEffectiveFile = (
+  file: Pick<EffectiveFile, 'source' | 'omitted'>,
+  effective: () => unknown,
+  effectiveSteps: readonly StepDraft['effective'][],
+): EffectiveFile => ({
+  ...file,
+  get value() {
+    return effectiveValue(effective(), effectiveSteps)
+  },
+})
+
+const effectiveValue = (value: unknown, effectiveSteps: readonly StepDraft['effective'][]): EffectiveFile['value'] => {
   const { pipeline, ...rest } = isJsonObject(value) ? value : {}
   const written: readonly unknown[] = Array.isArray(pipeline) ? pipeline : []
-  return { ...rest, pipeline: written.map((step, index) => effectiveStep(step, steps[index]?.effective?.())) }
+  return { ...rest, pipeline: written.map((step, index) => effectiveStep(step, effectiveSteps[index]?.())) }
 }
 
 const unreadableFileProblems = ({ problems, isEmpty }: YamlFile): readonly Problem[] =>

@@ -5,6 +5,7 @@ import type { ParsedNode } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
 import { describeReadError } from '../util/files.ts'
 import { jsonPointer, valueAt } from '../util/json-path.ts'
+import { recomputable } from '../util/memoize.ts'
 import { displayPath, filesOnDisk } from './config-files.ts'
 import type { Problem } from './problem.ts'
 import { maskRanges, maskSourceLine, maskUrls, maskValues } from './masking.ts'
@@ -21,7 +22,7 @@ export interface ExpandedText extends Expansion {
   readonly isBareVariable: boolean
 }
 
-/** One YAML file: its value with variables expanded, and the position of everything in it. */
+/** One YAML file: its value with variables expanded, and the position of everything in it, for which the text is parsed again where that is asked for late. */
 export interface YamlFile {
   /** As operators see it. */
   readonly file: string
@@ -81,7 +82,8 @@ const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error 
 export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile => {
   const text = raw.startsWith('\ufeff') ? raw.slice(1) : raw
   const file = displayPath(path)
-  const yaml = parseYamlDocument(text)
+  const readDocument = recomputable(() => parseYamlDocument(text))
+  const yaml = readDocument()
   const expandedTexts = new Map<string, ExpandedText>()
   const { value, problems: aliasProblems } = toPlainValue(yaml, (text, isPlain, valuePath) => {
     const expanded = env && expandVariables(text, env)
@@ -93,11 +95,11 @@ export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile =>
   const hidden: SecretRange[] = []
   const problemAtOffset = (offset: number, message: string, hint?: string): Problem => ({
     file,
-    ...positionOf(yaml, text, offset, hidden),
+    ...positionOf(readDocument(), text, offset, hidden),
     message: maskUrls(message),
     ...(hint !== undefined && { hint }),
   })
-  const problemAt: YamlFile['problemAt'] = (at, message, hint) => problemAtOffset(offsetOfValue(yaml, at), message, hint)
+  const problemAt: YamlFile['problemAt'] = (at, message, hint) => problemAtOffset(offsetOfValue(readDocument(), at), message, hint)
 
   const isEmpty = value === null
   const yamlProblems = [...yaml.problems, ...aliasProblems].map(({ offset, message, hint }) => problemAtOffset(offset, message, hint))
@@ -120,8 +122,8 @@ export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile =>
       return typeof found === 'string' && !hasUnresolvedVariables(expandedTexts.get(jsonPointer(at))) ? found : undefined
     },
     describeValueAt: at => describeValue(valueAt(value, at), expandedTexts.get(jsonPointer(at))),
-    problemAtKey: (at, message, hint) => problemAtOffset(offsetOfKey(yaml, at), message, hint),
-    hideValues: paths => hidden.push(...paths.flatMap(at => rangeOfValue(yaml, at))),
+    problemAtKey: (at, message, hint) => problemAtOffset(offsetOfKey(readDocument(), at), message, hint),
+    hideValues: paths => hidden.push(...paths.flatMap(at => rangeOfValue(readDocument(), at))),
     maskValues: message => maskValues(message, expandedTexts.values()),
   }
 }

@@ -12,8 +12,8 @@ import { getOrCreate } from '../util/memoize.ts'
 
 interface CallMetricsOptions {
   readonly network: string
-  /** The methods that the network offers; all others count as `other`. */
-  readonly methods: readonly string[]
+  /** The methods of the network's table; all others count as `other`. */
+  readonly methods: ReadonlyMap<string, unknown>
   readonly metrics: Metrics
   readonly clock: Clock
   /** The calls of this pipeline. */
@@ -28,7 +28,6 @@ export const withCallMetrics = (run: DirectNext, { network, methods, metrics, cl
   const callDuration = metrics.histogram(metricDefinitions.callDuration, { network })
   const callsInFlight = metrics.gauge(metricDefinitions.callsInFlight, { network })
   const credits = metrics.counter(metricDefinitions.credits, { network })
-  const methodNames = new Set(methods)
   const openCounters = (method: string): ((outcome: string) => Counter) => {
     const counters = new Map<string, Counter>()
     const open = (outcome: string): Counter => metrics.counter(metricDefinitions.calls, { network, method, outcome })
@@ -37,7 +36,7 @@ export const withCallMetrics = (run: DirectNext, { network, methods, metrics, cl
   const countersByMethod = new Map<string, (outcome: string) => Counter>()
   const recordEnd = (call: Call, outcome: string): void => {
     const method = methodNameOf(call.message) ?? ''
-    getOrCreate(countersByMethod, methodNames.has(method) ? method : 'other', openCounters)(outcome).add()
+    getOrCreate(countersByMethod, methods.has(method) ? method : 'other', openCounters)(outcome).add()
     callDuration.observe((clock.monotonic() - call.startedAtMs) / 1000, call.origin.requestId)
   }
   const recordReply = (reply: Reply, call: Call): Reply => {

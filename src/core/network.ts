@@ -188,12 +188,12 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, parts: Pipel
   const inFlight = new InFlight()
   const { tracing } = host
   const composed = composeHandlers(stages, host.log, (plugin, handle) => tracing?.traceStage(plugin, handle) ?? handle)
-  const run = withCallMetrics(composed, { network: name, methods: methods.names, inFlight, ...host })
+  const run = withCallMetrics(composed, { network: name, methods: methods.entries, inFlight, ...host })
   return {
     name,
     hosts,
     heads,
-    run: tracing?.traceCalls(run, name, methods.names) ?? run,
+    run: tracing?.traceCalls(run, name, methods.entries) ?? run,
     admit: composeAdmission(stages, inFlight),
     whenIdle: () => inFlight.whenIdle(),
     describeMethods,

@@ -52,12 +52,11 @@ export class Tracing {
     this.#tracer = api.trace.getTracer('tollgate', version)
   }
 
-  /** Methods that the network does not offer count as one, as their names come from callers. */
-  traceCalls(run: DirectNext, network: string, methods: readonly string[]): DirectNext {
-    const names = new Set(methods)
+  /** Methods that the network's table does not have count as one, as their names come from callers. */
+  traceCalls(run: DirectNext, network: string, methods: ReadonlyMap<string, unknown>): DirectNext {
     return call => {
       const name = methodNameOf(call.message) ?? ''
-      const method = names.has(name) ? name : otherMethod
+      const method = methods.has(name) ? name : otherMethod
       const { transport, requestId } = call.origin
       const attributes = {
         ...rpcAttributes(method),

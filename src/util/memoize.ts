@@ -51,3 +51,15 @@ export const memoizeFrozen = <Value extends object, Result>(compute: (value: Val
     return result
   }
 }
+
+/** The same value until the garbage collector needs its memory; then it is computed again. */
+export const recomputable = <Value extends object>(compute: () => Value): (() => Value) => {
+  let kept: WeakRef<Value> | undefined
+  return () => {
+    const known = kept?.deref()
+    if (known !== undefined) return known
+    const computed = compute()
+    kept = new WeakRef(computed)
+    return computed
+  }
+}

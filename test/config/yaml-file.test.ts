@@ -12,6 +12,7 @@ import { formatProblems } from '../../src/config/problem.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import { parseYamlFile, readYamlFile } from '../../src/config/yaml-file.ts'
 import type { Path } from '../../src/plugin/plugin.ts'
+import { collectGarbageOfStart } from '../../src/runtime/gc-hints.ts'
 import { networkYaml, stubPlugins, writeConfig } from './config-fixture.ts'
 
 /** `line:column` of the value at the path, and of its key. */
@@ -52,6 +53,16 @@ t.test('the position of a missing value is that of the nearest node around it', 
   t.same(positionsOf(text, ['x']), ['1:1', '1:1'])
   t.same(positionsOf(text, ['a', 'toString']), ['1:1', '1:1'])
   t.end()
+})
+
+t.test('places are the same after the collector has taken the parsed document', async t => {
+  const text = 'a:\n  b: [1, 2]\n'
+  const file = parseYamlFile(text, 'a.yaml')
+  const before = file.problemAt(['a', 'b', 1], 'found')
+  await new Promise(setImmediate) // until a turn ends, what is referred to is held
+  collectGarbageOfStart()
+  t.same(file.problemAt(['a', 'b', 1], 'found'), before)
+  t.match(before, { line: 2, column: 10 })
 })
 
 t.test('a position inside an alias is that of its anchor; the alias itself keeps its own', t => {

@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache'
+import { boundedCache } from '../../util/bounded-cache.ts'
 import { maxRecentBlocks } from './recent-blocks.ts'
 import type { BlockId, LinkedBlock, RecentBlocks } from './recent-blocks.ts'
 import type { BlockHeader } from './upstream-requests.ts'
@@ -53,7 +53,7 @@ interface ChainLogOptions {
  */
 export class ChainLog {
   readonly #options: ChainLogOptions
-  readonly #headers = new LRUCache<string, BlockHeader>({ max: maxHeaders })
+  readonly #headers = boundedCache<BlockHeader>(maxHeaders)
   readonly #readers = new Set<ChainReader>()
 
   constructor(options: ChainLogOptions) {

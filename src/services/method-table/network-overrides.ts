@@ -1,6 +1,7 @@
 import { Misconfigured } from '../../plugin/plugin.ts'
 import { isJsonObject } from '../../util/json.ts'
 import { formatValue } from '../../util/json-path.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import { createNameMatcher } from '../../util/name-pattern.ts'
 import type { MethodOverride } from './index.ts'
 import { formatIssue, hintFor } from './issue-messages.ts'
@@ -36,7 +37,13 @@ export const overrideTable = (table: CompiledTable, { overrides, tags }: TableOv
 }
 
 /** The methods that are offered, by the table or by a pattern of `offer`. Throws Misconfigured, whose paths are positions in `offer`. */
-export const selectOffered = (table: CompiledTable, offer: readonly string[]): CompiledTable => {
+export const selectOffered = (table: CompiledTable, offer: readonly string[]): CompiledTable =>
+  offer.length === 0 ? getOrCreate(offeredByTable, table, () => selectMatching(table, offer)) : selectMatching(table, offer)
+
+/** Most networks of a table share what it offers without `offer`. */
+const offeredByTable = new WeakMap<CompiledTable, CompiledTable>()
+
+const selectMatching = (table: CompiledTable, offer: readonly string[]): CompiledTable => {
   const isOfferedByTable = (name: string) => table.entries.get(name)?.entry.offered !== false
   const issues = offer.flatMap((pattern, i): readonly Issue[] => {
     const named = table.names.filter(createNameMatcher([pattern]))

@@ -45,11 +45,11 @@ export class ChainFeeds implements Feeds {
     this.receipts = new SharedFeed(dataSource('receipts'))
     const upstreams = () => options.chain.upstreams
     const pendingSource = (isFull: boolean, publish: (update: EventsUpdate) => void) =>
-      polling(new PendingSource({ ...options, random: Math.random, isFull, upstreams, publish }), options)
+      polling(() => new PendingSource({ ...options, random: Math.random, isFull, upstreams, publish }), options)
     this.pendingHashes = new SharedFeed(pendingSource(false, update => this.pendingHashes.publish(update)))
     this.pendingTransactions = new SharedFeed(pendingSource(true, update => this.pendingTransactions.publish(update)))
-    const syncingSource = new SyncingSource({ ...options, upstreams, publish: update => this.syncing.publish(update) })
-    this.syncing = new SharedFeed(polling(syncingSource, options))
+    const publishSyncing = (update: EventsUpdate) => this.syncing.publish(update)
+    this.syncing = new SharedFeed(polling(() => new SyncingSource({ ...options, upstreams, publish: publishSyncing }), options))
   }
 
   /** The head of an upstream may have changed. */
@@ -58,8 +58,10 @@ export class ChainFeeds implements Feeds {
   }
 }
 
-/** The same source; while it runs, the upstreams are polled, so that it is known which is the best. */
-const polling = (source: FeedSource, { clock, tracker }: Pick<FeedSourceOptions, 'clock' | 'tracker'>): FeedSource => {
+/** The same source, made when it is needed first; while it runs, the upstreams are polled, so that it is known which is the best. */
+const polling = (create: () => FeedSource, { clock, tracker }: Pick<FeedSourceOptions, 'clock' | 'tracker'>): FeedSource => {
+  let created: FeedSource | undefined
+  const source = (): FeedSource => (created ??= create())
   let timer: Timer | undefined
   let startCount = 0
   return {
@@ -69,14 +71,14 @@ const polling = (source: FeedSource, { clock, tracker }: Pick<FeedSourceOptions,
       if (start !== startCount) return false
       tracker.recordActivity()
       timer = clock.every(activityIntervalMs, () => tracker.recordActivity())
-      return source.start(onStarted)
+      return source().start(onStarted)
     },
     stop() {
       startCount += 1
       timer?.cancel()
-      source.stop()
+      created?.stop()
     },
-    sync: onSynced => source.sync(onSynced),
+    sync: onSynced => source().sync(onSynced),
   }
 }
 
