@@ -1,5 +1,5 @@
 import type { Clock } from '../services/clock.ts'
-import { removeIdle } from '../util/memoize.ts'
+import { RecentMap } from '../util/recent-map.ts'
 
 /** What waits for its turn. */
 interface Work {
@@ -15,7 +15,7 @@ interface Lane {
   turn: number
   /** Where its next waiting work begins in the time of the scheduler, which goes on by the units of each lane (start-time fair queueing). */
   start: number
-  /** Undefined without any: most lanes have none, and each account that calls after a thousand others needs a new one. */
+  /** Undefined without any: most lanes have none, and each account that calls after hundreds of others needs a new one. */
   waiting: WaitingWork | undefined
 }
 
@@ -29,7 +29,6 @@ interface WaitingWork {
 }
 
 const isWaiting = ({ waiting }: Lane): boolean => waiting !== undefined
-const isIdle = (lane: Lane): boolean => !isWaiting(lane)
 
 /** Units that an account may use in one turn of the event loop while others call too; a turn of one account is 1 to 2 ms. */
 const maxUnitsPerTurn = 16
@@ -51,8 +50,8 @@ const unitsPerRead = 1
 const maxTurnsSinceOther = 2_000
 /** Calls after which the end of a turn is marked: to mark it costs a microsecond. */
 const callsPerMark = 8
-/** Accounts that wait for nothing are removed when there are so many. */
-const maxLanes = 1_000
+/** Accounts that wait for nothing are forgotten once so many others have called. */
+const maxLanes = 500
 
 const bytesPerUnit = 512
 
@@ -65,7 +64,7 @@ export const unitsOfMessage = (bytes: number): number => 1 + Math.floor(bytes / 
  */
 export class FairScheduler {
   readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #lanes = new Map<string, Lane>()
+  readonly #lanes = new RecentMap<Lane>(maxLanes, () => ({ usedUnits: 0, turn: this.#turn, start: 0, waiting: undefined }), isWaiting)
   readonly #waiting = new Set<Lane>()
   /** The start of the work that has begun last. */
   #virtualTime = 0
@@ -154,12 +153,7 @@ export class FairScheduler {
   }
 
   #laneOf(owner: string): Lane {
-    let lane = this.#lanes.get(owner)
-    if (lane === undefined) {
-      removeIdle(this.#lanes, maxLanes, isIdle)
-      lane = { usedUnits: 0, turn: this.#turn, start: 0, waiting: undefined }
-      this.#lanes.set(owner, lane)
-    }
+    const lane = this.#lanes.get(owner)
     if (lane.turn !== this.#turn) this.#pay(lane)
     return lane
   }

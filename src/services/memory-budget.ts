@@ -1,6 +1,6 @@
 import { refuse } from '../plugin/reply.ts'
 import type { RefusalDetails, Failure } from '../plugin/reply.ts'
-import { removeIdle } from '../util/memoize.ts'
+import { RecentMap } from '../util/recent-map.ts'
 
 /**
  * Bytes of one call in flight, besides those of its message and of a long response: its part of the pipeline, and its request
@@ -36,7 +36,7 @@ export class MemoryBudget {
   readonly maxBytes: number
   /** Changed by reserve() and release() alone. */
   reservedBytes = 0
-  readonly #shares = new Map<string, MemoryShare>()
+  readonly #shares = new RecentMap<MemoryShare>(maxShares, () => new MemoryShare(this), holdsBytes)
 
   constructor(maxBytes: number) {
     this.maxBytes = maxBytes
@@ -65,21 +65,16 @@ export class MemoryBudget {
 
   /** The share of an account, of a network, or of whoever else bytes are held for. To be asked for anew once it holds nothing. */
   shareOf(owner: string): MemoryShare {
-    const share = this.#shares.get(owner)
-    if (share !== undefined) return share
-    removeIdle(this.#shares, maxShares, holdsNothing)
-    const added = new MemoryShare(this)
-    this.#shares.set(owner, added)
-    return added
+    return this.#shares.get(owner)
   }
 }
 
 /** A response is small while it holds less than this part of what is free. */
 const maxSmallResponsePercent = 12
 
-/** Shares that hold nothing are removed when there are so many: of thousands of accounts in turn, most are still new objects then, which V8 frees at no cost. */
-const maxShares = 250
-const holdsNothing = ({ heldBytes }: MemoryShare): boolean => heldBytes === 0
+/** Shares that hold nothing are forgotten once so many others have been asked for. */
+const maxShares = 500
+const holdsBytes = ({ heldBytes }: MemoryShare): boolean => heldBytes > 0
 
 /**
  * The bytes of one owner. It takes more only while it holds less than is free for all others: alone it gets half of the budget, the

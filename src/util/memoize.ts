@@ -13,20 +13,6 @@ export const getOrCreate = <Key, Value>(map: MapLike<Key, Value>, key: Key, crea
   return created
 }
 
-/**
- * Makes room in a map with so many entries: removes idle ones, those that were added first before others. Looks at two entries, so that what is added
- * never pays for all that are in use.
- */
-export const removeIdle = <Key, Value>(map: Map<Key, Value>, maxEntries: number, isIdle: (value: Value) => boolean): void => {
-  let checksLeft = 2
-  for (const [key, value] of map) {
-    if (map.size < maxEntries || checksLeft === 0) return
-    checksLeft -= 1
-    map.delete(key)
-    if (!isIdle(value)) map.set(key, value)
-  }
-}
-
 /** Freezes plain objects and arrays through and through; bytes cannot be. Returns the value. */
 export const deepFreeze = <T>(value: T): T => {
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value) || Object.isFrozen(value)) return value

@@ -5,7 +5,8 @@ import { describeReadError } from '../../src/util/files.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/util/json.ts'
 import type { Json } from '../../src/util/json.ts'
 import { latencyBucketOf, latencyQuantile } from '../../src/util/latency-buckets.ts'
-import { deepFreeze, getOrCreate, memoizeFrozen, removeIdle } from '../../src/util/memoize.ts'
+import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'
+import { RecentMap } from '../../src/util/recent-map.ts'
 import { addVector } from '../../src/util/vectors.ts'
 
 t.test('what is found out about a frozen value is found once, and frozen through and through', t => {
@@ -36,15 +37,36 @@ t.test('bytes may be found out too, which cannot be frozen', t => {
   t.end()
 })
 
-t.test('a full map loses its oldest idle entries, few at a time, and none that are in use', t => {
-  const map = new Map([1, 2, 3, 4, 5, 6].map(key => [key, { isIdle: key !== 1 }]))
-  const remove = () => removeIdle(map, 5, ({ isIdle }) => isIdle)
-  remove()
-  t.same([...map.keys()], [3, 4, 5, 6, 1])
-  remove()
-  t.same([...map.keys()], [4, 5, 6, 1])
-  remove()
-  t.same([...map.keys()], [4, 5, 6, 1], 'it is not full')
+t.test('of many names those asked for lately have their value still, and those in use', t => {
+  let created = 0
+  const map = new RecentMap(
+    10,
+    () => ({ number: (created += 1), isInUse: false }),
+    ({ isInUse }) => isInUse,
+  )
+  const [used, recent, idle] = ['used', 'recent', 'idle'].map(name => map.get(name))
+  used!.isInUse = true
+  for (let i = 0; i < 1_000; i += 1) {
+    map.get(`name ${i}`)
+    t.equal(map.get('recent'), recent)
+  }
+  t.equal(map.get('used'), used)
+  t.equal(map.get('name 999').number, 1_003)
+  t.not(map.get('idle'), idle)
+  used!.isInUse = false
+  for (let i = 0; i < 40; i += 1) map.get(`other ${i}`)
+  t.not(map.get('used'), used)
+  t.end()
+})
+
+t.test('what is in use stays, however many are', t => {
+  const map = new RecentMap(
+    10,
+    () => ({}),
+    () => true,
+  )
+  const values = Array.from({ length: 1_000 }, (_, i) => map.get(`${i}`))
+  t.ok(values.every((value, i) => map.get(`${i}`) === value))
   t.end()
 })
 
