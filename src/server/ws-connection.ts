@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import { isFailure, refuse } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
+import type { Push } from '../plugin/call.ts'
 import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
@@ -21,8 +22,9 @@ import { needsSettling, replaceResponse, settleReplies } from './rpc-services.ts
 import type { ActiveRequests, RpcServices } from './rpc-services.ts'
 import { ArrivingMessage } from './ws-memory.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
-import type { OnSettled } from './ws-send-queue.ts'
+import type { OnSettled, WsSendQueueUser } from './ws-send-queue.ts'
 import { WsTurns } from './ws-turns.ts'
+import type { WsTurnsUser } from './ws-turns.ts'
 
 /** Messages of one WebSocket that are handled at the same time; at this number reading from it pauses. */
 const maxConcurrentMessages = 200
@@ -39,6 +41,29 @@ const gatewayStops = 'the gateway is stopping'
 
 const refuseCall = () => Promise.resolve(overloaded())
 
+const ignore = () => undefined
+
+/** What plugins send on a connection: one object for each, and no closures, as there are thousands. */
+class ConnectionPush implements Push {
+  readonly #connection: WsConnection
+
+  constructor(connection: WsConnection) {
+    this.#connection = connection
+  }
+
+  send(pieces: readonly (string | Uint8Array)[]): boolean {
+    return this.#connection.push(pieces)
+  }
+
+  turn(messages: number): Promise<void> | undefined {
+    return this.#connection.turnToSend(messages)
+  }
+
+  close(code: number, reason: string): void {
+    this.#connection.close(code, reason)
+  }
+}
+
 /** The services that a connection uses. */
 type WsConnectionServices = Pick<
   RpcServices,
@@ -46,7 +71,7 @@ type WsConnectionServices = Pick<
 >
 
 /** One open WebSocket: receives messages, and sends responses as text frames, also to binary messages. */
-export class WsConnection {
+export class WsConnection implements WsSendQueueUser, WsTurnsUser {
   readonly routedRequest: RoutedRequest
   readonly #socket: WebSocket
   readonly #activeRequests: ActiveRequests
@@ -55,7 +80,8 @@ export class WsConnection {
   readonly #log: Log
   readonly #accessLog: AccessLog
   readonly #sendQueue: WsSendQueue
-  readonly #pongs: PongSender
+  /** Made with the first ping of the caller. */
+  #pongs: PongSender | undefined
   readonly #cork: TickCork
   readonly #memory: CallerMemory
   readonly #arrivingMessage: ArrivingMessage
@@ -66,37 +92,20 @@ export class WsConnection {
   #missedPongs = 0
 
   /** `stream` is what `socket` writes to. */
-  constructor(
-    socket: WebSocket,
-    stream: Socket,
-    routedRequest: RoutedRequest,
-    { activeRequests, scheduler, clock, log, accessLog, memoryBudget, hintGc, sendTimeoutMs = 5_000 }: WsConnectionServices,
-  ) {
+  constructor(socket: WebSocket, stream: Socket, routedRequest: RoutedRequest, services: WsConnectionServices) {
+    const { activeRequests, scheduler, log, accessLog, memoryBudget } = services
     this.#socket = socket
-    this.#pongs = new PongSender(socket)
     this.#cork = new TickCork(stream)
     this.#open = openConnectionOf(stream)
     if (this.#open !== undefined) this.#open.user = this
     const { origin } = routedRequest
     this.#memory = new CallerMemory(memoryBudget, origin.state.accountId ?? origin.ip)
     this.#arrivingMessage = new ArrivingMessage(this.#memory)
-    this.#sendQueue = new WsSendQueue(socket, stream, {
-      memory: this.#memory,
-      activeRequests,
-      hintGc,
-      clock,
-      sendTimeoutMs,
-      onRead: () => this.#onRead(),
-      onSlowReader: () => this.#terminateSlowReader(),
-    })
+    this.#sendQueue = new WsSendQueue(socket, stream, this, services)
     this.#scheduler = scheduler
-    this.#turns = new WsTurns({ scheduler, memory: this.#memory, onChange: () => this.#applyBackpressure() })
+    this.#turns = new WsTurns(this, scheduler)
     this.routedRequest = routedRequest
-    origin.push = {
-      send: pieces => this.push(pieces),
-      turn: messages => scheduler.enterToSend(this.#memory.owner, Math.ceil(messages / messagesPerUnit)),
-      close: (code, reason) => this.close(code, reason),
-    }
+    origin.push = new ConnectionPush(this)
     this.#activeRequests = activeRequests
     this.#log = log
     this.#accessLog = accessLog
@@ -105,7 +114,7 @@ export class WsConnection {
       this.#arrivingMessage.release()
       this.#turns.recordControlFrame()
     })
-    socket.on('error', () => undefined) // a frame that violates the protocol; ws closes the WebSocket with the code for it
+    socket.on('error', ignore) // a frame that violates the protocol; ws closes the WebSocket with the code for it
     // Before ws: it collects the bytes of a message until that is complete.
     stream.prependListener('data', (chunk: Buffer) => this.#onData(chunk))
     // Before ws, which ends the connection without a close frame.
@@ -114,8 +123,14 @@ export class WsConnection {
     socket.on('ping', (payload: Buffer) => this.#onPing(payload))
     socket.on('close', () => {
       this.abort()
+      this.#sendQueue.onClosed()
       this.#arrivingMessage.releaseAll()
     })
+  }
+
+  /** What its messages and responses take. */
+  get memory(): CallerMemory {
+    return this.#memory
   }
 
   get isAnswering(): boolean {
@@ -149,6 +164,11 @@ export class WsConnection {
     if (this.#sendQueue.send({ chunks: pieces, byteLength })) return true
     this.close(1013, 'too many messages are waiting to be read')
     return false
+  }
+
+  /** See Push.turn(). */
+  turnToSend(messages: number): Promise<void> | undefined {
+    return this.#scheduler.enterToSend(this.#memory.owner, Math.ceil(messages / messagesPerUnit))
   }
 
   /** Messages in flight are answered first; messages that arrive from now on are ignored. */
@@ -191,6 +211,7 @@ export class WsConnection {
   #onPing(payload: Buffer): void {
     this.#arrivingMessage.release()
     this.#turns.recordControlFrame()
+    this.#pongs ??= new PongSender(this.#socket)
     this.#pongs.send(Buffer.from(payload)) // a copy, as the payload is a part of what was read
   }
 
@@ -230,7 +251,7 @@ export class WsConnection {
       if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
     }
     if (this.#isClosing) this.drain()
-    this.#applyBackpressure()
+    this.onTurnsChange()
     this.#activeRequests.end()
   }
 
@@ -243,7 +264,7 @@ export class WsConnection {
     const { body } = response
     if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
     if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
-    this.#applyBackpressure()
+    this.onTurnsChange()
   }
 
   #enqueue(body: ResponseBody, settle: OnSettled | undefined): boolean {
@@ -264,20 +285,21 @@ export class WsConnection {
     logResponse({ accessLog: this.#accessLog }, { requestId, network, transport, receivedAtMs, state }, response)
   }
 
-  #terminateSlowReader(): void {
+  /** The caller does not read. */
+  onSlowReader(): void {
     const { requestId, network } = this.routedRequest.origin
     this.#log.info({ event: 'slow-client', requestId, network }, 'client timed out reading responses; closing the WebSocket')
     this.terminate()
   }
 
   /** A caller that reads is alive, though its pong may be queued far behind. */
-  #onRead(): void {
+  onRead(): void {
     this.#missedPongs = 0
-    this.#applyBackpressure()
+    this.onTurnsChange()
   }
 
   /** Reads only while more messages may be handled, and more responses queued. */
-  #applyBackpressure(): void {
+  onTurnsChange(): void {
     if (this.#inFlightCount >= maxConcurrentMessages || this.#turns.isWaiting || this.#sendQueue.needsDrain) this.#socket.pause()
     else if (this.#socket.isPaused) this.#socket.resume()
   }

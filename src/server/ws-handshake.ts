@@ -47,7 +47,7 @@ export const createUpgradeHandler = (services: Pick<RpcServices, 'limits'> & Raw
 }
 
 /** A WebSocket that reports to its connection what ws does by itself: ws calls close() when the caller closes or breaks the protocol. */
-class RpcWebSocket extends WebSocket {
+export class RpcWebSocket extends WebSocket {
   /** Set once the WebSocket is open; until it closes. */
   connection: WsConnection | undefined
 

@@ -49,27 +49,26 @@ export class ArrivingMessage {
   }
 }
 
-export interface WsResponseMemoryOptions extends Pick<RpcServices, 'activeRequests' | 'hintGc'> {
-  /** Of the WebSocket. */
-  readonly memory: CallerMemory
-}
+export type WsResponseMemoryServices = Pick<RpcServices, 'activeRequests' | 'hintGc'>
 
 /** The memory of the long responses of one WebSocket: reserved until a response is sent or discarded, and freed when the system reads it no more. */
 export class WsResponseMemory {
-  readonly #options: WsResponseMemoryOptions
+  readonly #memory: CallerMemory
+  readonly #services: WsResponseMemoryServices
   readonly #reserved = new Set<ResponseBody>()
   /** The system may still read what was written of them. */
   readonly #discarded: ResponseBody[] = []
 
-  constructor(options: WsResponseMemoryOptions) {
-    this.#options = options
+  /** `memory` is that of the WebSocket. */
+  constructor(memory: CallerMemory, services: WsResponseMemoryServices) {
+    this.#memory = memory
+    this.#services = services
   }
 
   /** False when the memory budget has no room for the response. */
   reserve(body: ResponseBody): boolean {
-    const { memory, activeRequests } = this.#options
-    if (!memory.reserve(body.byteLength)) return false
-    activeRequests.begin()
+    if (!this.#memory.reserve(body.byteLength)) return false
+    this.#services.activeRequests.begin()
     this.#reserved.add(body)
     return true
   }
@@ -95,14 +94,13 @@ export class WsResponseMemory {
 
   /** False for a response whose bytes are not reserved, or no more. */
   #release(body: ResponseBody): boolean {
-    const { memory, activeRequests } = this.#options
     if (!this.#reserved.delete(body)) return false
-    memory.release(body.byteLength)
-    activeRequests.end()
+    this.#memory.release(body.byteLength)
+    this.#services.activeRequests.end()
     return true
   }
 
   #free(body: ResponseBody): void {
-    this.#options.hintGc(body.byteLength - releaseBody(body))
+    this.#services.hintGc(body.byteLength - releaseBody(body))
   }
 }

@@ -4,11 +4,12 @@ import { bodyToLatin1, releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
 import type { Timer } from '../services/clock.ts'
+import type { CallerMemory } from '../services/memory-budget.ts'
 import { watchReadSpeed } from './read-speed.ts'
 import { closeStatusOf, encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
 import type { CloseStatus, Frame } from './ws-frames.ts'
 import { WsResponseMemory } from './ws-memory.ts'
-import type { WsResponseMemoryOptions } from './ws-memory.ts'
+import type { WsResponseMemoryServices } from './ws-memory.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** A response up to this length is one frame, written as one text. */
@@ -32,15 +33,18 @@ const framesPerTurn = 8
 /** Called once: has the system taken the whole response? */
 export type OnSettled = (isDelivered: boolean) => void
 
-/** The services that a send queue uses. */
-interface WsSendQueueOptions extends WsResponseMemoryOptions, Pick<RpcServices, 'clock'> {
-  /** How long a caller with too many queued bytes may read less than the least speed. */
-  readonly sendTimeoutMs: number
-  /** Called when the caller has read, and fewer bytes are queued. */
+/** The services that a send queue uses. `sendTimeoutMs`: how long a caller with too many queued bytes may read less than the least speed. */
+export type WsSendQueueServices = WsResponseMemoryServices & Pick<RpcServices, 'clock' | 'sendTimeoutMs'>
+
+export interface WsSendQueueUser {
+  readonly memory: CallerMemory
+  /** The caller has read, and fewer bytes are queued. */
   onRead(): void
-  /** Terminates a WebSocket whose caller does not read. */
+  /** The caller does not read: its WebSocket is to be terminated. */
   onSlowReader(): void
 }
+
+const defaultSendTimeoutMs = 5_000
 
 /**
  * The responses of one WebSocket, in order of sending. A short response is written to the socket at once. A long one is written
@@ -49,14 +53,16 @@ interface WsSendQueueOptions extends WsResponseMemoryOptions, Pick<RpcServices, 
 export class WsSendQueue {
   readonly #socket: WebSocket
   readonly #stream: Socket
-  readonly #options: WsSendQueueOptions
+  readonly #user: WsSendQueueUser
+  readonly #services: WsSendQueueServices
   readonly #queue: ResponseBody[] = []
   /** Frames that remain of the first response in the queue, once it has been begun; in order from the end. */
   #remainingFrames: Frame[] | undefined
   #remainingBytes = 0
   /** Bytes of all other responses in the queue. */
   #queuedBytes = 0
-  readonly #responseMemory: WsResponseMemory
+  /** Made with the first response that is reserved, as the next one with the first that is waited for: most WebSockets have neither. */
+  #responseMemory: WsResponseMemory | undefined
   /** Reserved bytes of short responses that the socket holds, as the caller does not read them at once. */
   #socketBytes = 0
   /** Since the caller last read, the memory budget had no room for a response. */
@@ -66,19 +72,15 @@ export class WsSendQueue {
   #readSpeedTimer: Timer | undefined
   #pendingClose: CloseStatus | undefined
   /** Of responses whose outcome somebody waits for, until the system has taken them. */
-  readonly #unsettled = new Map<ResponseBody, OnSettled>()
+  #unsettled: Map<ResponseBody, OnSettled> | undefined
 
   /** `stream` is what `socket` writes to. */
-  constructor(socket: WebSocket, stream: Socket, options: WsSendQueueOptions) {
+  constructor(socket: WebSocket, stream: Socket, user: WsSendQueueUser, services: WsSendQueueServices) {
     this.#socket = socket
     this.#stream = stream
-    this.#options = options
-    this.#responseMemory = new WsResponseMemory(options)
+    this.#user = user
+    this.#services = services
     stream.on('drain', () => this.#onDrain())
-    socket.on('close', () => {
-      this.discard()
-      this.#responseMemory.onClosed()
-    })
   }
 
   /** Are so many bytes or responses queued behind the current one that no more calls should be read? */
@@ -90,7 +92,7 @@ export class WsSendQueue {
   send(body: ResponseBody, settle?: OnSettled): boolean {
     if (body.byteLength <= maxSingleFrameBytes && this.#queue.length === 0 && this.#stream.writableLength < maxSocketBufferBytes) {
       if (this.#stream.writableNeedDrain && !this.#reserveSocketBytes(body)) return false
-      if (settle !== undefined) this.#unsettled.set(body, settle)
+      this.#awaitSettling(body, settle)
       this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1', settle && (error => this.#settle(body, error)))
       return true
     }
@@ -116,30 +118,42 @@ export class WsSendQueue {
 
   /** Drops all queued responses: nothing more is sent. */
   discard(): void {
-    for (const settle of this.#unsettled.values()) settle(false)
-    this.#unsettled.clear()
+    for (const settle of this.#unsettled?.values() ?? []) settle(false)
+    this.#unsettled = undefined
     this.#queue.length = this.#remainingBytes = this.#queuedBytes = 0
     this.#updateReadSpeedTimer()
-    this.#responseMemory.discard()
+    this.#responseMemory?.discard()
     this.#releaseSocketBytes()
+  }
+
+  /** The WebSocket is closed. */
+  onClosed(): void {
+    this.discard()
+    this.#responseMemory?.onClosed()
   }
 
   #enqueue(body: ResponseBody, settle: OnSettled | undefined): boolean {
     if (!(this.#fitsQueue(body) && this.#reserve(body))) return false
-    if (settle !== undefined) this.#unsettled.set(body, settle)
+    this.#awaitSettling(body, settle)
     this.#push(body)
     return true
   }
 
+  #awaitSettling(body: ResponseBody, settle: OnSettled | undefined): void {
+    if (settle === undefined) return
+    this.#unsettled ??= new Map()
+    this.#unsettled.set(body, settle)
+  }
+
   #onWritten(body: ResponseBody, error: Error | null | undefined): void {
     this.#settle(body, error)
-    this.#responseMemory.onWritten(body, error)
+    this.#responseMemory?.onWritten(body, error)
   }
 
   /** Node also calls back, without an error, what it could not write to a connection that has been closed. */
   #settle(body: ResponseBody, error: Error | null | undefined): void {
-    const settle = this.#unsettled.get(body)
-    this.#unsettled.delete(body)
+    const settle = this.#unsettled?.get(body)
+    this.#unsettled?.delete(body)
     settle?.(!error && !this.#stream.destroyed)
   }
 
@@ -153,7 +167,7 @@ export class WsSendQueue {
     const waitingBytes = this.#remainingBytes + this.#queuedBytes
     if (byteLength <= maxSingleFrameBytes || waitingBytes <= slowReaderBytes || waitingBytes + byteLength <= maxQueuedBytes) return true
     this.#refusedCount += 1
-    if (this.#refusedCount > maxRefusedResponses) this.#options.onSlowReader()
+    if (this.#refusedCount > maxRefusedResponses) this.#user.onSlowReader()
     return false
   }
 
@@ -170,7 +184,7 @@ export class WsSendQueue {
   #resume(): void {
     this.#flush()
     this.#updateReadSpeedTimer()
-    this.#options.onRead()
+    this.#user.onRead()
   }
 
   /** Writes until the socket's buffer is full. */
@@ -216,11 +230,13 @@ export class WsSendQueue {
   }
 
   #watchReadSpeed(): Timer {
-    const { clock, sendTimeoutMs, onSlowReader } = this.#options
-    return watchReadSpeed({ clock, sendTimeoutMs, sentBytes: () => sentBytesOf(this.#stream), onSlow: onSlowReader })
+    const { clock, sendTimeoutMs = defaultSendTimeoutMs } = this.#services
+    const onSlow = () => this.#user.onSlowReader()
+    return watchReadSpeed({ clock, sendTimeoutMs, sentBytes: () => sentBytesOf(this.#stream), onSlow })
   }
 
   #reserve(body: ResponseBody): boolean {
+    this.#responseMemory ??= new WsResponseMemory(this.#user.memory, this.#services)
     const isReserved = this.#responseMemory.reserve(body)
     if (!isReserved) this.#isOverloaded = this.#stream.writableNeedDrain
     return isReserved
@@ -228,7 +244,7 @@ export class WsSendQueue {
 
   #reserveSocketBytes({ byteLength }: ResponseBody): boolean {
     const bytes = byteLength + responseOverheadBytes
-    if (!this.#options.memory.reserve(bytes)) {
+    if (!this.#user.memory.reserve(bytes)) {
       this.#isOverloaded = true
       return false
     }
@@ -237,7 +253,7 @@ export class WsSendQueue {
   }
 
   #releaseSocketBytes(): void {
-    this.#options.memory.release(this.#socketBytes)
+    this.#user.memory.release(this.#socketBytes)
     this.#socketBytes = 0
   }
 }

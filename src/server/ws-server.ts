@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Failure } from '../plugin/reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
@@ -14,7 +15,7 @@ import { sendResponse } from './response.ts'
 import type { UpgradeResponse } from './response.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { WsConnection } from './ws-connection.ts'
-import type { AcceptUpgrade } from './ws-handshake.ts'
+import type { AcceptUpgrade, RpcWebSocket } from './ws-handshake.ts'
 
 const pingIntervalMs = 30_000
 /**
@@ -66,16 +67,19 @@ export class WsServer {
     const acceptUpgrade = await this.#loadHandshake()
     const turn = this.#services.scheduler.enter(origin.state.accountId ?? origin.ip, unitsPerUpgrade)
     if (turn !== undefined) await turn
-    acceptUpgrade(request, res.stream, res.head, socket => {
-      const connection = new WsConnection(socket, request.socket, routed, this.#services)
-      socket.connection = connection
-      this.#connections.add(connection)
-      const endKeyChecks = this.#keyChecks.add(connection)
-      if (this.#isDraining || endpoint.isRemoved === true) connection.drain()
-      socket.on('close', () => {
-        this.#connections.delete(connection)
-        endKeyChecks()
-      })
+    acceptUpgrade(request, res.stream, res.head, socket => this.#add(socket, request.socket, routed))
+  }
+
+  /** Apart, as the listener would keep the request, of 1 kB, for as long as the WebSocket is open. */
+  #add(socket: RpcWebSocket, stream: Socket, routed: RoutedRequest): void {
+    const connection = new WsConnection(socket, stream, routed, this.#services)
+    socket.connection = connection
+    this.#connections.add(connection)
+    this.#keyChecks.add(connection)
+    if (this.#isDraining || routed.endpoint.isRemoved === true) connection.drain()
+    socket.on('close', () => {
+      this.#connections.delete(connection)
+      this.#keyChecks.remove(connection)
     })
   }
 
@@ -147,18 +151,20 @@ class KeyChecks {
     this.#log = log
   }
 
-  /** Returns what removes the connection. */
-  add(connection: WsConnection): () => void {
+  add(connection: WsConnection): void {
+    const { endpoint, origin } = connection.routedRequest
+    const byKey = getOrCreate(this.#byEndpoint, endpoint, () => new Map<string | undefined, Set<WsConnection>>())
+    getOrCreate(byKey, origin.key?.reveal(), () => new Set<WsConnection>()).add(connection)
+  }
+
+  remove(connection: WsConnection): void {
     const { endpoint, origin } = connection.routedRequest
     const key = origin.key?.reveal()
-    const byKey = getOrCreate(this.#byEndpoint, endpoint, () => new Map<string | undefined, Set<WsConnection>>())
-    const connections = getOrCreate(byKey, key, () => new Set<WsConnection>())
-    connections.add(connection)
-    return () => {
-      connections.delete(connection)
-      if (connections.size === 0 && byKey.get(key) === connections) byKey.delete(key)
-      if (byKey.size === 0 && this.#byEndpoint.get(endpoint) === byKey) this.#byEndpoint.delete(endpoint)
-    }
+    const byKey = this.#byEndpoint.get(endpoint)
+    const connections = byKey?.get(key)
+    connections?.delete(connection)
+    if (connections?.size === 0) byKey?.delete(key)
+    if (byKey?.size === 0) this.#byEndpoint.delete(endpoint)
   }
 
   /** Mostly the result is there without a store request. */

@@ -13,23 +13,25 @@ const controlFramesPerUnit = 32
 /** Bytes that take as long to read and to unmask as a call takes to handle: messages take 200 ms of CPU time when 128 MiB of them have arrived. */
 const readBytesPerUnit = 65_536
 
-interface WsTurnsOptions extends Pick<RpcServices, 'scheduler'> {
+export interface WsTurnsUser {
   readonly memory: CallerMemory
-  /** Called when the WebSocket begins to wait, or need no longer wait. */
-  onChange(): void
+  /** The WebSocket begins to wait, or need no longer wait. */
+  onTurnsChange(): void
 }
 
 /** What of a WebSocket waits for its turn. While anything does, nothing is read from it. */
 export class WsTurns {
-  readonly #options: WsTurnsOptions
+  readonly #user: WsTurnsUser
+  readonly #scheduler: RpcServices['scheduler']
   #waitingCount = 0
   #refusalCount = 0
   #controlFrameCount = 0
   /** Since the last unit of them. */
   #arrivedBytes = 0
 
-  constructor(options: WsTurnsOptions) {
-    this.#options = options
+  constructor(user: WsTurnsUser, scheduler: RpcServices['scheduler']) {
+    this.#user = user
+    this.#scheduler = scheduler
   }
 
   get isWaiting(): boolean {
@@ -38,8 +40,7 @@ export class WsTurns {
 
   /** Undefined when the work may begin at once; else it may begin when the promise resolves. */
   enter(units: number): Promise<void> | undefined {
-    const { scheduler, memory } = this.#options
-    const turn = scheduler.enter(memory.owner, units)
+    const turn = this.#scheduler.enter(this.#user.memory.owner, units)
     return turn === undefined ? undefined : this.wait(turn)
   }
 
@@ -72,9 +73,9 @@ export class WsTurns {
 
   async wait(turn: Promise<void>): Promise<void> {
     this.#waitingCount += 1
-    if (this.#waitingCount === 1) this.#options.onChange()
+    if (this.#waitingCount === 1) this.#user.onTurnsChange()
     await turn
     this.#waitingCount -= 1
-    if (this.#waitingCount === 0) this.#options.onChange()
+    if (this.#waitingCount === 0) this.#user.onTurnsChange()
   }
 }
