@@ -9,6 +9,7 @@ import { countHostHeaders, parseHost } from './request-routing.ts'
 export const namesKnownHost = (request: IncomingMessage, hosts: readonly string[]): boolean => {
   const host = parseHost(request)
   return (
+    host !== undefined &&
     countHostHeaders(request.rawHeaders) === 1 &&
     (isLoopbackName(host) || isOwnAddress(host, request.socket.localAddress) || hosts.includes(host))
   )

@@ -35,6 +35,7 @@ export const routeRequest = (
   const refusal = checkConnect(request) ?? checkRequestHead(request)
   if (refusal !== undefined) return refusal
   const { host, path } = targetOf(request)
+  if (host === undefined) return malformedHost
   const endpoint = endpointByHost.get(host)
   if (endpoint === undefined) return refuseUnknownHost(host)
   if ('error' in path) return path
@@ -48,7 +49,7 @@ export const routeRequest = (
 interface RequestTarget {
   readonly url: string
   readonly hostHeader: string
-  readonly host: string
+  readonly host: string | undefined
   readonly path: RequestPath | Failure
 }
 
@@ -79,7 +80,8 @@ interface RequestPath {
   readonly apiKey: Secret | undefined
 }
 
-const rpcPathPattern = /^\/(ws\/)?v3(?:\/([^/]*))?$/
+/** One slash may follow the key: HTTP clients with a base URL, such as axios, add it. */
+const rpcPathPattern = /^\/(ws\/)?v3(?:\/(?:([^/]+)\/?)?)?$/
 
 /** A request target in absolute form, as a proxy may send it: its host counts, not the Host header (RFC 9112, 3.2.2). */
 const absoluteFormPattern = /^https?:\/\/([^/?#]*)(.*)$/i
@@ -160,19 +162,20 @@ export const countHostHeaders = (rawHeaders: readonly string[]): number => {
 const tooManyHeaders = refuse('headersTooLarge', { message: `the request has more than ${maxHeaders} headers` })
 const unsupportedVersion = refuse('malformed', { message: 'the HTTP version must be 1.1 or 1.0' })
 const unsupportedCoding = refuse('malformed', { message: 'the only transfer coding accepted is chunked, over HTTP/1.1' })
+const malformedHost = refuse('malformed', { message: 'the Host header must be a host, and a port where it is not the usual one' })
 const hostRequired = refuse('malformed', { message: 'the request must have exactly one Host header, which names the network' })
 
-/** The host that a request names, in lower case and without its port. */
-export const parseHost = ({ headers: { host = '' }, url = '' }: IncomingMessage): string =>
+/** The host that a request names, in lower case and without its port; undefined where what follows it is no port. */
+export const parseHost = ({ headers: { host = '' }, url = '' }: IncomingMessage): string | undefined =>
   stripPort(url.startsWith('/') ? host : (absoluteFormPattern.exec(url)?.[1] ?? host))
 
-/** `Example.org:8080` -> `example.org`, `[::1]:80` -> `::1`. */
-const stripPort = (host: string): string => {
-  const bracket = host.startsWith('[') ? host.indexOf(']') : -1
-  if (bracket > 0) return host.slice(1, bracket).toLowerCase()
-  const colon = host.indexOf(':')
-  const name = colon < 0 ? host : host.slice(0, colon)
-  return (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase()
+/** RFC 3986, 3.2.2 and 3.2.3: a name, or an address in brackets, and a port, which may be empty. */
+const hostPattern = /^(?:\[([^[\]]*)\]|([^:[\]]*?)\.?)(?::\d*)?$/
+
+/** `Example.org:8080` -> `example.org`, `[::1]:80` -> `::1`; undefined for `example.org:x@y`, which proxies and servers read differently. */
+const stripPort = (host: string): string | undefined => {
+  const match = hostPattern.exec(host)
+  return (match?.[1] ?? match?.[2])?.toLowerCase()
 }
 
 /** One HTTP request or one WebSocket, as plugins see it. */

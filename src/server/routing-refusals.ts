@@ -54,7 +54,6 @@ const versionPattern = /^\/(?:ws\/)?(v\d{1,6})(?:\/|$)/
 
 /** The first that matches. */
 const pathProblems: readonly (readonly [RegExp, string])[] = [
-  [/^\/(?:ws\/)?v3\/[^/]+\/+$/, 'the path has a slash after the API key; remove it'],
   [/\/\//, 'the path has two slashes in a row; remove one'],
   [/^\/(?:ws\/)?v3\/[^/]+\//, 'the path has more after /v3/ than the API key; the host names the network'],
   [/^\/(?:ws\/)?v3(?:\/|$)/i, '`v3` and `ws` in the path are in lower case'],

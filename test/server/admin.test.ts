@@ -246,6 +246,8 @@ t.test('health and metrics take any host; all else only loopback names, the own 
     '10.0.0.1',
     '[::2]',
     '0.0.0.0',
+    'localhost:80@evil.example',
+    '127.0.0.1:x',
     '',
   ]) {
     t.equal(await statusFor('/log-level', host), 421, host)

@@ -35,7 +35,13 @@ t.test('each request of a connection goes to the network of its own host, with i
     t.same(route('b', '/v3', { 'x-api-key': 'k3' }), ['two', 'k3'])
     t.same(route('b', '/v3/k2', { 'x-api-key': 'k3' }), [401])
     t.same(route('b', '/ws/v3/k2'), [405])
+    t.same(route('b', '/v3/k2/'), ['two', 'k2'], 'clients with a base URL add a slash')
+    t.same(route('b', '/v3/'), ['two', undefined])
+    for (const path of ['/v3/k2//', '/v3//', '/v3//k2', '/v3/k2/x']) t.same(route('b', path), [404], path)
     t.same(route('c', '/v3/k2'), [404])
+    for (const host of ['b:', 'B.', 'b.:80']) t.same(route(host, '/v3/k2'), ['two', 'k2'], host)
+    for (const host of ['b:x', 'b:80@a', 'a:1:2', 'b:-1', '[b', 'b]', '[[::1]]', 'b:80 a']) t.same(route(host, '/v3/k2'), [400], host)
+    t.same(route('b', 'http://a:80@b/v3/k2'), [400], 'the same of an absolute target')
     t.same(route('b', `/v3/${'k'.repeat(300)}`), ['two', 'k'.repeat(300)])
   }
   t.same(route('b', '/v3/k2'), ['two', 'k2'])
