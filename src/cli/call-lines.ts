@@ -2,6 +2,7 @@ import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { CallObserver } from '../services/access-log.ts'
 import type { Clock } from '../services/clock.ts'
+import { cutAndMaskKeys } from '../util/key-mask.ts'
 import { plain } from '../util/style.ts'
 import type { Style } from '../util/style.ts'
 import { formatCount } from '../util/units.ts'
@@ -57,8 +58,8 @@ const outcomeOf = (reply: Reply | undefined, status: number | undefined): string
   return isFailure(reply) ? `${reply.kind} (${reply.error.code})` : 'ok'
 }
 
-/** The name comes from the caller: it must not move the cursor. */
-const shownMethod = (method: string): string => method.slice(0, maxMethodChars).replace(/[^ -~]/g, '?')
+/** The name comes from the caller: it must not move the cursor, and may be an API key that was pasted. */
+const shownMethod = (method: string): string => cutAndMaskKeys(method, maxMethodChars).replace(/[^ -~]/g, '?')
 
 const maxMethodChars = 40
 const methodChars = 26

@@ -8,6 +8,7 @@ import { Secret } from '../plugin/secret.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { apiKeyPrefix } from '../services/accounts/api-key.ts'
+import { hasKey } from '../util/key-mask.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { EndpointByHost, NetworkEndpoint } from './reloadable-endpoints.ts'
 import { checkConnect, refuseOtherTransport, refuseUnknownHost, refuseUnknownPath } from './routing-refusals.ts'
@@ -231,8 +232,8 @@ export const nextRequestId = (): string => {
 /** No quotes, spaces or control characters: it is written to headers and logs as it came. */
 const requestIdPattern = /^[\w.:/+=@-]{1,128}$/
 
-/** The caller's `X-Request-Id`, where it is well-formed: a proxy in front of the gateway has logged it. */
+/** The caller's `X-Request-Id`, where it is well-formed and no API key: a proxy in front of the gateway has logged it. */
 export const requestIdOf = ({ headers }: IncomingMessage): string => {
   const id = headers['x-request-id']
-  return typeof id === 'string' && requestIdPattern.test(id) ? id : nextRequestId()
+  return typeof id === 'string' && requestIdPattern.test(id) && !hasKey(id) ? id : nextRequestId()
 }

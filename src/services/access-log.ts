@@ -5,6 +5,7 @@ import { BoundedLineWriter } from './line-writer.ts'
 import type { LineWriter, WriteBytes } from './line-writer.ts'
 import type { Log } from './log.ts'
 import type { MaybePromise } from '../util/async.ts'
+import { cutAndMaskKeys } from '../util/key-mask.ts'
 import { asciiJson } from '../util/printable-text.ts'
 
 /** A call that took so long is logged whatever `sample` is, as each error is. */
@@ -243,5 +244,5 @@ const roundToMicroseconds = (ms: number): number => Math.round(ms * 1000) / 1000
 
 const maxTextChars = 100
 
-/** A method name comes from the caller: it is shortened, and escaped where it has to be. */
-const quote = (text: string): string => asciiJson(text.slice(0, maxTextChars))
+/** A method name comes from the caller: it is shortened, without API keys, and escaped where it has to be. */
+const quote = (text: string): string => asciiJson(cutAndMaskKeys(text, maxTextChars))

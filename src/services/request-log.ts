@@ -9,6 +9,7 @@ import type { LoggedRequest, RequestBatch, RequestLogStore } from '../store/requ
 import { storeTimeoutMs } from '../store/store.ts'
 import { singleFlight, withTimeout } from '../util/async.ts'
 import { cutJson } from '../util/cut-json.ts'
+import { cutAndMaskKeys, maskKeys } from '../util/key-mask.ts'
 import { isJsonObject } from '../util/json.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { Clock, Timer } from './clock.ts'
@@ -204,7 +205,7 @@ const toRequest = (
     transport: origin.transport,
     key: context.key.id,
     network,
-    method: context.request.method.slice(0, maxMethodChars),
+    method: cutAndMaskKeys(context.request.method, maxMethodChars),
     outcome: 'ok',
     credits,
     durationMs: Math.round((endedAtMs - call.startedAtMs) * 1_000) / 1_000,
@@ -226,7 +227,7 @@ const setParams = (request: UnwrittenRequest, message: Json): void => {
   const params = isJsonObject(message) ? message['params'] : undefined
   if (params === undefined) return
   const { text, isCut } = cutJson(params, maxParamsBytes)
-  request.params = redact(text, isCut)
+  request.params = maskKeys(text, isCut)
   if (isCut) request.isCut = true
 }
 
@@ -235,15 +236,5 @@ const setFailure = (request: UnwrittenRequest, { kind, error, category }: Failur
   request.outcome = kind
   request.code = error.code
   if (category !== undefined) request.category = category
-  if (keepsMessage) request.message = redact(error.message.slice(0, maxMessageChars), error.message.length > maxMessageChars)
-}
-
-/** API keys, and tokens (JWT). */
-const secretPattern = /tg_[0-9A-Za-z]{38}|eyJ[\w-]+\.[\w-]+\.[\w-]+/g
-const cutSecretPattern = /(?:tg_[0-9A-Za-z]*|eyJ[\w.-]*)$/
-
-/** People paste keys where parameters belong. */
-const redact = (text: string, isCut: boolean): string => {
-  const redacted = text.replace(secretPattern, '***')
-  return isCut ? redacted.replace(cutSecretPattern, '***') : redacted
+  if (keepsMessage) request.message = cutAndMaskKeys(error.message, maxMessageChars)
 }

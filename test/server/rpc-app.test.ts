@@ -235,7 +235,7 @@ t.test(
 /** What the caller gets next, head and body. */
 const nextResponse = async (caller: Socket): Promise<string> => String((await once(caller, 'data'))[0])
 
-t.test('the request id is that of the caller where it is well-formed', async t => {
+t.test('the request id is that of the caller where it is well-formed, and no API key', async t => {
   const { caller, call } = await openServer(t, { resultBytes: 100 })
   const idFor = async (header: string): Promise<string | undefined> => {
     call(undefined, header)
@@ -243,7 +243,8 @@ t.test('the request id is that of the caller where it is well-formed', async t =
   }
   for (const id of ['f3b2', '7f0c5a1e-3d57-4d0a-9c1b-1f2e3d4c5b6a', 'Root=1-67891233-abcdef012345678912345678', 'x'.repeat(128)])
     t.equal(await idFor(`X-Request-Id: ${id}\r\n`), id)
-  for (const id of ['', 'a b', 'a"b', 'a,b', 'é', 'x'.repeat(129)]) t.match(await idFor(`X-Request-Id: ${id}\r\n`), /^[0-9a-f]{24}$/, id)
+  for (const id of ['', 'a b', 'a"b', 'a,b', 'é', 'x'.repeat(129), `a:tg_${'k'.repeat(38)}`])
+    t.match(await idFor(`X-Request-Id: ${id}\r\n`), /^[0-9a-f]{24}$/, id)
   t.match(await idFor('X-Request-Id: a\r\nX-Request-Id: b\r\n'), /^[0-9a-f]{24}$/, 'two of them')
   caller.write('POST /nothing HTTP/1.1\r\nHost: a\r\nX-Request-Id: r-1\r\nContent-Length: 0\r\n\r\n')
   t.match(await nextResponse(caller), /^HTTP\/1.1 404 [^]*X-Request-Id: r-1\r\n/, 'of a request without a network')

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import { openAccessLog, openAccessLogWriter } from '../../src/services/access-log.ts'
+import { generateApiKey } from '../../src/services/accounts/api-key.ts'
 import type { WriteBytes } from '../../src/services/line-writer.ts'
 import { TestClock, TestLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -45,6 +46,20 @@ t.test('whatever a caller calls a method, a line stays one line of JSON', async 
   for (const method of ['a"b', 'a\nb', 'a\\', '\u2028é😀', '', 'x'.repeat(5_000)]) {
     accessLog.record({ ...entry, method })
     t.equal(lines.pop()?.['method'], method.slice(0, 100))
+  }
+})
+
+t.test('an API key or a token that a caller gives as a method is in no line', async t => {
+  const { accessLog, lines } = openTestAccessLog(new TestClock())
+  const key = generateApiKey().reveal()
+  const token = 'eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJrZXlfMSJ9.c2lnbmF0dXJl'
+  for (const [method, logged] of [
+    [key, '***'],
+    [`eth_call ${key}\n${token}`, 'eth_call ***\n***'],
+    [`${'x'.repeat(80)}${key}`, `${'x'.repeat(80)}***`],
+  ] as const) {
+    accessLog.record({ ...entry, method })
+    t.equal(lines.pop()?.['method'], logged)
   }
 })
 

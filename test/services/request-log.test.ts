@@ -151,7 +151,7 @@ t.test('parameters of methods that send transactions, or that the table does not
   )
 })
 
-t.test('parameters are cut to 1 KiB, and keys and tokens in them are masked, a cut one too', async t => {
+t.test('parameters are cut to 1 KiB, and keys and tokens in them, in messages and in methods are masked, a cut one too', async t => {
   const { end, advance, written } = openLog()
   const key = generateApiKey().reveal()
   const token = 'eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJrZXlfMSJ9.c2lnbmF0dXJl'
@@ -160,8 +160,9 @@ t.test('parameters are cut to 1 KiB, and keys and tokens in them are masked, a c
   end({ params: ['a'.repeat(990), token, 'b'.repeat(100_000)] })
   end({ params: ['é'] })
   end({ reply: refuse('params', { message: `no address: ${key}` }) })
+  end({ method: key })
   await advance()
-  const [masked, cut, cutToken, ascii, message] = written()
+  const [masked, cut, cutToken, ascii, message, method] = written()
   t.match(masked, { params: '["***","Bearer ***"]', isCut: undefined })
   for (const each of [cut, cutToken]) {
     t.equal(each?.isCut, true)
@@ -170,6 +171,7 @@ t.test('parameters are cut to 1 KiB, and keys and tokens in them are masked, a c
   }
   t.equal(ascii?.params, '["\\u00e9"]')
   t.equal(message?.message, 'no address: ***')
+  t.equal(method?.method, '***')
 })
 
 t.test('a call whose response cannot be delivered is logged with what the caller gets', async t => {
