@@ -1,6 +1,7 @@
 import { inspect } from 'node:util'
 import type { Json, Origin } from '../plugin/call.ts'
 import type { DirectNext } from '../plugin/direct-stage.ts'
+import type { RefusalKind } from '../plugin/error-table.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import { copyReply, isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
@@ -11,8 +12,7 @@ import type { MaybePromise } from '../util/async.ts'
 import { methodNameOf } from '../util/json.ts'
 import { BatchOrigin, runBatch } from './run-batch.ts'
 import type { BatchLimits, BatchMemory, BatchScheduler } from './run-batch.ts'
-import type { ParseMessage, RefusedBatch } from './parse-message.ts'
-import type { IncomingRequest } from './request-members.ts'
+import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-message.ts'
 import { releaseBody, serializeBatch, serializeResponse } from './serialize-response.ts'
 import type { ResponseBody } from './serialize-response.ts'
 
@@ -87,13 +87,10 @@ const handleSingle = (
   bytesReceived: number,
 ): MaybePromise<RpcResponse> => {
   const handled = handleRequest(handler, request, origin)
-  return handled instanceof Promise
-    ? handled.then(settled => toResponse(handler, request, settled, bytesReceived))
-    : toResponse(handler, request, handled, bytesReceived)
+  const respond = (settled: HandledRequest): RpcResponse =>
+    singleResponse(settled, request.id, handler.accessLog.isOn ? [toLoggedCall(request, settled, bytesReceived)] : undefined)
+  return handled instanceof Promise ? handled.then(respond) : respond(handled)
 }
-
-const toResponse = ({ accessLog }: MessageHandler, request: IncomingRequest, handled: HandledRequest, bytesReceived: number): RpcResponse =>
-  singleResponse(handled, request.id, accessLog.isOn ? [toLoggedCall(request, handled, bytesReceived)] : undefined)
 
 /** The response to a message that was refused as a whole: mostly before it was parsed, so without an id. */
 export const failureResponse = (failure: Failure, id = 'null'): RpcResponse =>
@@ -157,7 +154,7 @@ const toHandled = (handler: MessageHandler, request: IncomingRequest, origin: Or
   try {
     const body = serializeUnlessNotification(request.id, reply)
     if (body !== undefined || reply.onSettled === undefined) return { reply, body }
-    settleUndelivered(handler, reply, origin)
+    settleReplies(handler, [reply], false)
     return { reply: copyReply(reply, { onSettled: undefined }), body }
   } catch (bug) {
     const refusal = logBug(handler.log, origin, bug, request.message)
@@ -165,12 +162,30 @@ const toHandled = (handler: MessageHandler, request: IncomingRequest, origin: Or
   }
 }
 
-const settleUndelivered = ({ log }: MessageHandler, { onSettled }: Reply, origin: Origin): void => {
-  try {
-    onSettled?.(false)
-  } catch (bug) {
-    logBug(log, origin, bug)
+/** Does anybody wait for the outcome of these replies? Of few calls. */
+export const needsSettling = (replies: readonly Reply[]): boolean => replies.some(({ onSettled }) => onSettled !== undefined)
+
+/** The response has been delivered, or will not be; see `onSettled` of a reply. Never throws. */
+export const settleReplies = ({ log }: Pick<MessageHandler, 'log'>, replies: readonly Reply[], isDelivered: boolean): void => {
+  for (const { onSettled } of replies) {
+    try {
+      onSettled?.(isDelivered)
+    } catch (bug) {
+      log.error({ err: bug }, 'onSettled() of a reply failed because of a bug')
+    }
   }
+}
+
+/** The response to these calls cannot be delivered. `outcome` is what the caller gets instead. Never throws. */
+export const refundReplies = (services: Pick<MessageHandler, 'log'>, replies: readonly Reply[], outcome: RefusalKind): void => {
+  for (const { charge } of replies) {
+    try {
+      charge?.refund(outcome)
+    } catch (bug) {
+      services.log.error({ err: bug }, 'refund failed because of a bug')
+    }
+  }
+  settleReplies(services, replies, false)
 }
 
 /** A notification gets no response; a message without an id that is no valid request is no notification. */
@@ -262,7 +277,7 @@ interface Replacement {
 const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: Replacement, origin: Origin): HandledRequest => {
   let reply = refusal
   releaseBody(replaced?.body)
-  settleUndelivered(handler, replaced?.reply ?? refusal, origin)
+  settleReplies(handler, [replaced?.reply ?? refusal], false)
   try {
     const { source, credits, quota, charge } = replaced?.reply ?? refusal
     const isPaid = refusal.kind === 'tooLarge' && (source === 'node' || source === 'partner')

@@ -26,7 +26,8 @@ let canHoldRequests: boolean | undefined
  */
 class CallerConnection implements PacedConnection {
   readonly #socket: Socket
-  readonly #open: OpenConnection | undefined
+  /** As one of the connections that accounts share out. */
+  readonly open: OpenConnection | undefined
   #inFlightCount = 0
   /** Turns that are waited for: of the connection itself, and of parts of bodies. */
   #waitingCount = 0
@@ -48,8 +49,8 @@ class CallerConnection implements PacedConnection {
 
   constructor(socket: Socket) {
     this.#socket = socket
-    this.#open = openConnectionOf(socket)
-    if (this.#open !== undefined) this.#open.user = this
+    this.open = openConnectionOf(socket)
+    if (this.open !== undefined) this.open.user = this
   }
 
   /** Is nothing more read from the connection, which is to be closed? */
@@ -104,14 +105,9 @@ class CallerConnection implements PacedConnection {
   /** Its response has been sent, or the caller has disconnected. */
   end(accountId: string | undefined): void {
     this.#inFlightCount -= 1
-    this.#open?.recordUse()
+    this.open?.recordUse()
     if (this.#inFlightCount <= maxConcurrentRequests / 2) this.#resume()
     if (this.#account !== undefined) this.#recordAnswered(this.#account, accountId)
-  }
-
-  /** The account of a request is known. False where the account holds its share of the connections: this one is to be closed. */
-  setAccount(account: string, { isWebSocket }: { readonly isWebSocket: boolean }): boolean {
-    return this.#open === undefined || this.#open.setAccount(account, isWebSocket)
   }
 
   /** A call of the account that has been read from the connection waits for its turn. */

@@ -79,7 +79,7 @@ export class OpenConnections {
   }
 
   /** False where the account holds its share: the connection is to be closed. HTTP of a proxy, or of several accounts, has calls of others. */
-  setAccount(connection: OpenConnection, account: string, isWebSocket: boolean): boolean {
+  setAccount(connection: OpenConnection, account: string, { isWebSocket }: { readonly isWebSocket: boolean }): boolean {
     const { holders, holder } = connection
     if (holders === this.#accounts && holder.name === account) return true
     const maxCount = Math.max(this.#accounts.maxCount, this.#withoutAccount.size)
@@ -198,8 +198,8 @@ export class OpenConnection {
   }
 
   /** The account of a request is known; see OpenConnections. For the same account again it takes some ns. */
-  setAccount(account: string, isWebSocket: boolean): boolean {
-    return this.#all.setAccount(this, account, isWebSocket)
+  setAccount(account: string, use: { readonly isWebSocket: boolean }): boolean {
+    return this.#all.setAccount(this, account, use)
   }
 
   /** Of the connections of its holder, it is the last to be closed now. */

@@ -41,6 +41,16 @@ export const readBody = (
   })
 }
 
+const jsonContentType = /^application\/json(?:-?rpc|request)?\s*(?:;|$)/i
+
+export const checkContentType = ({ headers }: IncomingMessage): Failure | undefined => {
+  const encoding = headers['content-encoding'] ?? ''
+  if (encoding !== '' && encoding.toLowerCase() !== 'identity')
+    return refuse('contentType', { message: 'compressed requests are not accepted' })
+  const type = headers['content-type']
+  return type === 'application/json' || jsonContentType.test(type ?? '') ? undefined : refuse('contentType')
+}
+
 /** Shorter bodies are read before it is known whether there is room for them. */
 const maxUncheckedBytes = 16_384
 

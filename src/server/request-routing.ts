@@ -11,7 +11,7 @@ import { apiKeyPrefix } from '../services/accounts/api-key.ts'
 import { hasKey } from '../util/key-mask.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { EndpointByHost, NetworkEndpoint } from './reloadable-endpoints.ts'
-import { checkConnect, refuseOtherTransport, refuseUnknownHost, refuseUnknownPath } from './routing-refusals.ts'
+import { methodNotAllowed, refuseOtherTransport, refuseUnknownHost, refuseUnknownPath } from './routing-refusals.ts'
 
 /** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket; `/v3` and `/ws/v3` with the key in a header. */
 type Transport = 'http' | 'websocket'
@@ -33,7 +33,8 @@ export const routeRequest = (
   transport: Transport,
   request: IncomingMessage,
 ): RoutedRequest | Failure => {
-  const refusal = checkConnect(request) ?? checkRequestHead(request)
+  if (request.method === 'CONNECT') return methodNotAllowed // its target is a host and a port, without a path
+  const refusal = checkRequestHead(request)
   if (refusal !== undefined) return refusal
   const { host, path } = targetOf(request)
   if (host === undefined) return malformedHost

@@ -94,18 +94,18 @@ const formatReplyHeaders = ({ replies, isBatch }: RpcResponse): string => {
 
 /** draft-ietf-httpapi-ratelimit-headers-10; all calls of one request draw from the same quotas. */
 const formatRateLimitHeaders = (credits: CreditQuota | undefined, rate: RateQuota | undefined): string => {
-  if (rate === undefined)
-    return credits === undefined ? '' : `RateLimit-Policy: ${creditPolicy(credits)}\r\nRateLimit: ${creditState(credits)}\r\n`
-  const { name, limit, windowMs, remaining, resetsInMs } = rate
-  const policy = `"${name}-per-second";q=${limit};w=${Math.max(1, Math.ceil(windowMs / 1000))}`
-  const state = `"${name}-per-second";r=${remaining};t=${Math.ceil(resetsInMs / 1000)}`
-  if (credits === undefined) return `RateLimit-Policy: ${policy}\r\nRateLimit: ${state}\r\n`
-  return `RateLimit-Policy: ${creditPolicy(credits)}, ${policy}\r\nRateLimit: ${creditState(credits)}, ${state}\r\n`
+  let [policies, states] = ['', '']
+  if (credits !== undefined) {
+    policies = `"daily-credits";q=${credits.limit};w=86400`
+    states = `"daily-credits";r=${credits.remaining};t=${Math.ceil(credits.resetsInMs / 1000)}`
+  }
+  if (rate !== undefined) {
+    const separator = credits === undefined ? '' : ', '
+    policies += `${separator}"${rate.name}-per-second";q=${rate.limit};w=${Math.max(1, Math.ceil(rate.windowMs / 1000))}`
+    states += `${separator}"${rate.name}-per-second";r=${rate.remaining};t=${Math.ceil(rate.resetsInMs / 1000)}`
+  }
+  return `RateLimit-Policy: ${policies}\r\nRateLimit: ${states}\r\n`
 }
-
-const creditPolicy = ({ limit }: CreditQuota): string => `"daily-credits";q=${limit};w=86400`
-
-const creditState = ({ remaining, resetsInMs }: CreditQuota): string => `"daily-credits";r=${remaining};t=${Math.ceil(resetsInMs / 1000)}`
 
 /** The current time as the Date header writes it; formatted once a second. */
 export const openHttpDate = (clock: Clock): RpcServices['httpDate'] => {

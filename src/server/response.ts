@@ -1,6 +1,7 @@
 import { STATUS_CODES, ServerResponse } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { needsSettling, settleReplies } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1, releaseBody } from '../json-rpc/serialize-response.ts'
 import { systemClock } from '../services/clock.ts'
@@ -12,7 +13,6 @@ import { closesToDrain } from './caller-connection.ts'
 import { closesAfterRefusal, drainRequest, isReceivingBody } from './request-body.ts'
 import { corsHeaders, formatHeaderLines, formatResponseHeaders, rawHeadersOf } from './response-headers.ts'
 import type { RawHeaders, ResponseOrigin } from './response-headers.ts'
-import { settleReplies } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { sendLongResponse, settleOnClose } from './stream-response.ts'
 
@@ -73,8 +73,8 @@ const sendHttpResponse = (
   }
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
     return recordResponse(services, origin, sendLongResponse(services, res, origin, response, memory))
-  settleOnClose(services, res, response)
-  const { status, body } = response
+  const { status, body, replies } = response
+  if (needsSettling(replies)) settleOnClose(services, res, replies)
   const closesConnection = closesToDrain(services, res) || (status !== 200 && closesAfterRefusal(res.req))
   const options = { services, origin, closesConnection, isCompressed: false }
   const text = body === undefined ? '' : bodyToLatin1(body)

@@ -3,28 +3,10 @@ import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { apiKeyPrefix } from '../services/accounts/api-key.ts'
 
-// Which requests are refused for their HTTP method, content type, host or path, and what is right. Messages never have the path: it may hold an
-// API key.
-
-type RequestHead = Pick<IncomingMessage, 'method' | 'headers'>
-
-const methodNotAllowed = refuse('httpMethod', { message: 'the HTTP method must be POST, with a JSON-RPC request as the body' })
+// Which requests are refused for their HTTP method, host or path, and what is right. Messages never have the path: it may hold an API key.
 
 /** Of a request that is no upgrade, on a path that takes calls. */
-export const checkMethod = ({ method }: RequestHead): Failure | undefined => (method === 'POST' ? undefined : methodNotAllowed)
-
-/** The target of CONNECT is a host and a port, without a path. */
-export const checkConnect = ({ method }: RequestHead): Failure | undefined => (method === 'CONNECT' ? methodNotAllowed : undefined)
-
-const jsonContentType = /^application\/json(?:-?rpc|request)?\s*(?:;|$)/i
-
-export const checkContentType = ({ headers }: RequestHead): Failure | undefined => {
-  const encoding = headers['content-encoding'] ?? ''
-  if (encoding !== '' && encoding.toLowerCase() !== 'identity')
-    return refuse('contentType', { message: 'compressed requests are not accepted' })
-  const type = headers['content-type']
-  return type === 'application/json' || jsonContentType.test(type ?? '') ? undefined : refuse('contentType')
-}
+export const methodNotAllowed = refuse('httpMethod', { message: 'the HTTP method must be POST, with a JSON-RPC request as the body' })
 
 const upgradeNotServed = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
 const upgradeRequired = refuse('upgradeRequired', {
@@ -36,7 +18,7 @@ const getRequired = refuse('httpMethod', {
 })
 
 /** A WebSocket upgrade on a path that takes calls, or a call on a path that takes upgrades. */
-export const refuseOtherTransport = (isUpgrade: boolean, { method }: RequestHead): Failure =>
+export const refuseOtherTransport = (isUpgrade: boolean, { method }: IncomingMessage): Failure =>
   isUpgrade ? upgradeNotServed : method === 'GET' ? upgradeRequired : getRequired
 
 const servedPaths = 'POST to /v3/<API_KEY>, or open a WebSocket at /ws/v3/<API_KEY>'

@@ -1,19 +1,18 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import Koa from 'koa'
 import type { Failure } from '../plugin/reply.ts'
-import { handleMessage, internalErrorResponse, failureResponse } from '../json-rpc/handle-message.ts'
+import { handleMessage, internalErrorResponse, failureResponse, refundReplies } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
 import { callerConnectionOf, closeResponseWithSocket } from './caller-connection.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
 import { tooManyConnections } from './open-connections.ts'
 import { hasNoRoom, waitForTurn } from './pipelined-requests.ts'
-import { readBody } from './request-body.ts'
+import { checkContentType, readBody } from './request-body.ts'
 import { checkRequestHead, requestIdOf, routeRequest } from './request-routing.ts'
 import type { RequestOrigin, RoutedRequest } from './request-routing.ts'
 import { UpgradeResponse, logAborted, sendPreflight, sendResponse } from './response.ts'
-import { checkContentType, checkMethod } from './routing-refusals.ts'
-import { replaceResponse } from './rpc-services.ts'
+import { methodNotAllowed } from './routing-refusals.ts'
 import type { RpcServices } from './rpc-services.ts'
 import type { WsServer } from './ws-server.ts'
 
@@ -40,7 +39,6 @@ export const createRpcApp = (services: RpcServices, wsServer: Pick<WsServer, 'op
   app.use(respondToPreflight(services))
   app.use(routeToNetwork(services))
   app.use(respondToUpgrade(wsServer))
-  app.use(requirePost(services))
   app.use(respondToCalls(services))
   return app
 }
@@ -80,7 +78,7 @@ class RpcApp extends Koa<RpcState, object> {
   #respondToBug({ req, res, state }: RpcContext, bug: unknown): void {
     const { routed, response }: Partial<RpcState> = state
     const origin = routed?.origin ?? { requestId: requestIdOf(req) }
-    if (response !== undefined) replaceResponse(this.#services, response.replies, 'internal')
+    if (response !== undefined) refundReplies(this.#services, response.replies, 'internal')
     sendResponse(this.#services, res, origin, internalErrorResponse(this.#services, origin, bug, response?.id))
   }
 }
@@ -121,18 +119,12 @@ const respondToUpgrade =
   ({ req, res, state }, next) =>
     res instanceof UpgradeResponse ? wsServer.open(state.routed, req, res) : next()
 
-const requirePost =
-  (services: RpcServices): RpcMiddleware =>
-  ({ req, res, state }, next) => {
-    const refusal = checkMethod(req)
-    return refusal === undefined ? next() : sendResponse(services, res, state.routed.origin, failureResponse(refusal))
-  }
-
 /** `POST /v3/<API_KEY>` on the network's own host (contract 4.1). */
 const respondToCalls =
   (services: RpcServices): RpcMiddleware =>
   async ({ req, res, state }) => {
     const { endpoint, origin } = state.routed
+    if (req.method !== 'POST') return sendResponse(services, res, origin, failureResponse(methodNotAllowed))
     const memory = new CallerMemory(services.memoryBudget, origin.ip)
     const onHandled = trackRequest(services, { req, res, origin, memory })
     const respond = (response: RpcResponse): void => sendResponse(services, res, origin, response, memory)
@@ -144,7 +136,7 @@ const respondToCalls =
       if (accountId !== undefined) {
         memory.setOwner(accountId)
         const connection = callerConnectionOf(req.socket)
-        if (!connection.setAccount(accountId, { isWebSocket: false })) {
+        if (connection.open?.setAccount(accountId, { isWebSocket: false }) === false) {
           connection.stop() // it closes with the refusal
           return respond(failureResponse(tooManyConnections))
         }

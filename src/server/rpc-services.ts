@@ -1,6 +1,4 @@
 import type { GatewayConfig } from '../config/types.ts'
-import type { RefusalKind } from '../plugin/error-table.ts'
-import type { Reply } from '../plugin/reply.ts'
 import type { SendSingleWrite } from '../runtime/http-internals.ts'
 import type { AccessLog } from '../services/access-log.ts'
 import type { Clock } from '../services/clock.ts'
@@ -45,29 +43,3 @@ export class ActiveRequests extends InFlight {
   /** No new work: HTTP connections close after the responses to the requests that have begun. */
   isDraining = false
 }
-
-/** The response to these calls cannot be delivered: they are refunded. `outcome` is what the caller gets instead. Never throws. */
-export const replaceResponse = (services: Pick<RpcServices, 'log'>, replies: readonly Reply[], outcome: RefusalKind): void => {
-  for (const { charge } of replies) {
-    try {
-      charge?.refund(outcome)
-    } catch (bug) {
-      services.log.error({ err: bug }, 'refund failed because of a bug')
-    }
-  }
-  settleReplies(services, replies, false)
-}
-
-/** The response has been delivered, or will not be; see `onSettled` of a reply. Never throws. */
-export const settleReplies = ({ log }: Pick<RpcServices, 'log'>, replies: readonly Reply[], isDelivered: boolean): void => {
-  for (const { onSettled } of replies) {
-    try {
-      onSettled?.(isDelivered)
-    } catch (bug) {
-      log.error({ err: bug }, 'onSettled() of a reply failed because of a bug')
-    }
-  }
-}
-
-/** Does anybody wait for the outcome of these replies? Of few calls. */
-export const needsSettling = (replies: readonly Reply[]): boolean => replies.some(({ onSettled }) => onSettled !== undefined)

@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http'
+import type { Reply } from '../plugin/reply.ts'
 import { overloaded } from '../services/memory-budget.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
-import { failureResponse } from '../json-rpc/handle-message.ts'
+import { failureResponse, needsSettling, refundReplies, settleReplies } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
@@ -10,7 +11,6 @@ import { closesToDrain } from './caller-connection.ts'
 import { watchReadSpeed } from './read-speed.ts'
 import { rawHeadersOf } from './response-headers.ts'
 import type { ResponseOrigin } from './response-headers.ts'
-import { needsSettling, replaceResponse, settleReplies } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** Sends a response that is too long for one write, compressed or in parts. Returns it, or the refusal that is sent in its place. */
@@ -22,9 +22,9 @@ export const sendLongResponse = (
   memory: CallerMemory | undefined,
 ): RpcResponse => {
   const accepted = reserveForResponse(services, response, memory)
-  const { status, body } = accepted
+  const { status, body, replies } = accepted
   setSendTimeout(services, res, origin.requestId)
-  settleOnClose(services, res, accepted)
+  if (needsSettling(replies)) settleOnClose(services, res, replies)
   const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
   const closesConnection = closesToDrain(services, res)
   res.writeHead(status, rawHeadersOf(accepted, { origin, closesConnection, isCompressed }))
@@ -45,15 +45,14 @@ const reserveForResponse = (services: Pick<RpcServices, 'log'>, response: RpcRes
   const length = response.body?.byteLength ?? 0
   if (memory?.reserve(length) === false) {
     releaseBody(response.body)
-    replaceResponse(services, response.replies, 'unavailable')
+    refundReplies(services, response.replies, 'unavailable')
     return failureResponse(overloaded(), response.id)
   }
   return response
 }
 
 /** Before the response is sent: its replies are settled once the system has taken all of it, or the caller has left. */
-export const settleOnClose = (services: Pick<RpcServices, 'log'>, res: ServerResponse, { replies }: RpcResponse): void => {
-  if (!needsSettling(replies)) return
+export const settleOnClose = (services: Pick<RpcServices, 'log'>, res: ServerResponse, replies: readonly Reply[]): void => {
   let isTaken = false
   // Node also calls back what it could not write to a connection that has been closed.
   res.once('finish', () => void (isTaken = !res.req.socket.destroyed)).once('close', () => settleReplies(services, replies, isTaken))

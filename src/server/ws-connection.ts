@@ -7,7 +7,7 @@ import type { Push } from '../plugin/call.ts'
 import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
-import { handleMessage, failureResponse } from '../json-rpc/handle-message.ts'
+import { handleMessage, failureResponse, needsSettling, refundReplies, settleReplies } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
@@ -18,7 +18,6 @@ import type { OpenConnection } from './open-connections.ts'
 import { PongSender, TickCork } from './ws-frames.ts'
 import type { RoutedRequest } from './request-routing.ts'
 import { logResponse } from './response.ts'
-import { needsSettling, replaceResponse, settleReplies } from './rpc-services.ts'
 import type { ActiveRequests, RpcServices } from './rpc-services.ts'
 import { ArrivingMessage } from './ws-memory.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
@@ -274,7 +273,7 @@ export class WsConnection implements WsSendQueueUser, WsTurnsUser {
 
   /** Too many bytes are queued. A single call gets an error. A batch has no id that identifies its calls, and gets close 1013. */
   #sendOverloaded(id: string, replies: readonly Reply[]): void {
-    replaceResponse({ log: this.#log }, replies, 'unavailable')
+    refundReplies({ log: this.#log }, replies, 'unavailable')
     const { body } = failureResponse(overloaded(), id)
     if (id === 'null') this.close(1013, 'too many responses are waiting to be read')
     else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)

@@ -85,8 +85,8 @@ export class WsServer {
 
   #checkShare({ origin: { state } }: RoutedRequest, { socket }: IncomingMessage): Failure | undefined {
     const { accountId } = state
-    const isOpen = accountId === undefined || callerConnectionOf(socket).setAccount(accountId, { isWebSocket: true })
-    return isOpen ? undefined : tooManyConnections
+    const isOpen = accountId === undefined || callerConnectionOf(socket).open?.setAccount(accountId, { isWebSocket: true })
+    return isOpen !== false ? undefined : tooManyConnections
   }
 
   /**

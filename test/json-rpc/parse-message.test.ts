@@ -5,7 +5,7 @@ import t from '../support/tap.ts'
 import type { Json } from '../../src/plugin/call.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import type { ParsedMessage, ParseMessage } from '../../src/json-rpc/parse-message.ts'
-import type { IncomingRequest } from '../../src/json-rpc/request-members.ts'
+import type { IncomingRequest } from '../../src/json-rpc/parse-message.ts'
 
 const limits = { depth: 8, batch: 5 }
 

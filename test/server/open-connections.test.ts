@@ -20,7 +20,7 @@ const startServer = async (t: Test, maxConnections: number) => {
     const connection = callerConnectionOf(req.socket)
     connection.begin()
     res.once('close', () => connection.end(account))
-    if (!connection.setAccount(account, { isWebSocket: more === 'ws' })) res.writeHead(503)
+    if (connection.open?.setAccount(account, { isWebSocket: more === 'ws' }) === false) res.writeHead(503)
     if (more === 'wait') waiting.push(() => res.end())
     else res.end()
   })
