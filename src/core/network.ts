@@ -20,7 +20,7 @@ import { explainStages } from './explain-stages.ts'
 import type { CallToExplain, StageExplanation } from './explain-stages.ts'
 import { guardStage } from './guard-stage.ts'
 import { withCallMetrics } from './call-metrics.ts'
-import { composeAdmission, composeHandlers, sharerIndexOf } from './pipeline.ts'
+import { composeAdmission, composeHandlers, composePrices, offersMethod, sharerIndexOf } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import { PluginCalls } from './plugin-calls.ts'
 import type { WatchedPlugin } from './plugin-calls.ts'
@@ -100,28 +100,6 @@ export const buildNetwork = async (
   if (problems.length === 0) return { network, problems }
   await network.stop()
   return { problems }
-}
-
-/** As the first stage says that refuses or answers the method. */
-const offersMethod = (stages: readonly PipelineStage[], method: string, context: Partial<CallContext> | undefined): boolean => {
-  for (const { stage } of stages) {
-    const offered = stage.offers?.(method, context) ?? true
-    if (!offered) return false
-    if (offered === 'answered') return true
-  }
-  return true
-}
-
-/** The stages are known once calls arrive. Few have a price. */
-const composePrices = (stages: readonly PipelineStage[], methods: MethodTable): Services['priceOf'] => {
-  let prices: readonly NonNullable<AnyStage['priceOf']>[] | undefined
-  return ({ context, origin }, result) => {
-    prices ??= stages.flatMap(({ stage }) => stage.priceOf?.bind(stage) ?? [])
-    let credits = methods.get(context.request.method)?.cost ?? methods.defaultCost
-    // Each stage reads of the context what it declares, as the loader has checked.
-    for (const priceOf of prices) credits = priceOf(credits, context as CallContext, origin, result)
-    return Math.ceil(credits)
-  }
 }
 
 const eventRulesOf = (stages: readonly PipelineStage[]): EventRules => composeEventRules(stages.map(({ stage }) => stage.events ?? {}))

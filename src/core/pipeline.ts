@@ -3,9 +3,9 @@ import type { Step } from '../config/types.ts'
 import type { Call, CallContext, ContextKey, Origin, OriginState, Signal } from '../plugin/call.ts'
 import type { DirectHandler, DirectNext } from '../plugin/direct-stage.ts'
 import type { Stage } from '../plugin/plugin.ts'
-import type { Reply } from '../plugin/reply.ts'
+import type { Failure, Reply } from '../plugin/reply.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
-import type { Services } from '../services/index.ts'
+import type { MethodTable, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import type { InFlight } from '../util/async.ts'
 
@@ -49,7 +49,11 @@ const directHandlerOf = (stage: AnyStage): AnyHandler => {
   if (stage.direct === undefined) return (call, next) => handle(call, changedCall => promiseOf(next, changedCall))
   const { methods } = stage.direct
   const direct = handle as AnyHandler // directStage() has checked that
-  return methods === undefined ? direct : (call, next) => (methods.has(methodOf(call)) ? direct(call, next) : next(call))
+  if (methods === undefined) return direct
+  return (call: Call, next) => {
+    const { request } = (call as Call<'request'>).context // the loader has checked that the stage reads it
+    return methods.has(request.method) ? direct(call as never, next) : next(call)
+  }
 }
 
 /** Not async: a promise of the plugin below would be waited for three times, which takes 0.07 us. */
@@ -60,9 +64,6 @@ const promiseOf = (next: DirectNext, call: Call): Promise<Reply> => {
     return Promise.reject(bug)
   }
 }
-
-/** Of a call for a stage that reads the request, as the loader has checked. */
-const methodOf = (call: Call): string => (call as Call<'request'>).context.request.method
 
 const endOfPipeline: DirectNext = () => {
   throw new EndOfPipelineError('the last plugin of a pipeline called next()')
@@ -91,7 +92,7 @@ const variantReader = (steps: readonly Step[], i: number): ((call: Call) => stri
   const step = steps[i]
   const sharerIndex = sharerIndexOf(steps)
   if (step === undefined || !varies(step) || i === sharerIndex) return undefined
-  if (sharerIndex < 0 || i < sharerIndex) return call => varyTextOf(step, call)
+  if (sharerIndex < 0 || i < sharerIndex) return varyReader(step)
   const position = steps.slice(sharerIndex + 1, i).filter(varies).length
   return ({ origin }) => (origin instanceof SharedOrigin ? origin.variantAt(position) : undefined)
 }
@@ -99,27 +100,29 @@ const variantReader = (steps: readonly Step[], i: number): ((call: Call) => stri
 const varies = ({ plugin }: Step): boolean => plugin.vary !== undefined
 
 // Each plugin sees the context that it reads; the loader has proved that it is written by now.
-const varyTextOf = ({ name, plugin, file, options }: Step, call: Call): string => {
-  try {
-    const text: unknown = plugin.vary?.(call.context as Pick<never, ContextKey & never>, options as never, call.origin)
-    // The types promise it, but not for a plugin written in JavaScript: objects of different callers have one text.
-    if (typeof text !== 'string') throw new TypeError('vary() must return a text')
-    return text
-  } catch (bug) {
-    throw file === undefined ? bug : new PluginFault(name, file, bug)
+const varyReader =
+  ({ name, plugin, file, options }: Step): Services['vary'] =>
+  call => {
+    try {
+      const text: unknown = plugin.vary?.(call.context as Pick<never, ContextKey & never>, options as never, call.origin)
+      // The types promise it, but not for a plugin written in JavaScript: objects of different callers have one text.
+      if (typeof text !== 'string') throw new TypeError('vary() must return a text')
+      return text
+    } catch (bug) {
+      throw file === undefined ? bug : new PluginFault(name, file, bug)
+    }
   }
-}
 
 /** What the `vary` functions of these steps say of a call, as one text. */
 export const varyBelow = (steps: readonly Step[]): Services['vary'] => {
-  const varyingSteps = steps.filter(varies)
-  const [only] = varyingSteps
+  const readers = steps.filter(varies).map(varyReader)
+  const [only] = readers
   if (only === undefined) return () => ''
-  if (varyingSteps.length === 1) return call => varyTextOf(only, call)
+  if (readers.length === 1) return only
   return call => {
     let joined = ''
-    for (const step of varyingSteps) {
-      const text = varyTextOf(step, call)
+    for (const read of readers) {
+      const text = read(call)
       // Its length, because the text may hold anything that callers send: a separator would not tell where it ends.
       joined += `${text.length} ${text}`
     }
@@ -183,22 +186,23 @@ class SharedOrigin implements Origin {
   readonly #traceparent: string | undefined
   readonly #owner: string
 
-  constructor({ origin, signal }: Call, variants: readonly string[]) {
+  constructor(call: Call, variants: readonly string[]) {
+    const { origin, signal } = call
     this.network = origin.network
     this.signal = signal ?? origin.signal
     this.#variants = variants
-    this.#traceparent = traceparentOf(origin)
-    this.#owner = ownerOf(origin)
+    this.#traceparent = SharedOrigin.traceparentOf(call)
+    this.#owner = SharedOrigin.ownerOf(origin)
   }
 
-  /** As traceparentOf(). */
-  static ownerOf(origin: SharedOrigin): string {
-    return origin.#owner
+  // These two are no members of the origin, which knows no caller.
+
+  static traceparentOf({ origin }: Pick<Call, 'origin'>): string | undefined {
+    return #traceparent in origin ? origin.#traceparent : readTraceparent(origin)
   }
 
-  /** Not a member of the origin, which knows no caller. */
-  static traceparentOf(origin: SharedOrigin): string | undefined {
-    return origin.#traceparent
+  static ownerOf(origin: Origin): string {
+    return #owner in origin ? origin.#owner : (origin.state.accountId ?? origin.ip)
   }
 
   /** What vary() of one of the plugins below returned, by its position among those that have one. */
@@ -207,34 +211,58 @@ class SharedOrigin implements Origin {
   }
 }
 
-/** The trace that a call belongs to; for a shared call that of the caller for whom it began. */
-const traceparentOf = (origin: Origin): string | undefined =>
-  origin instanceof SharedOrigin ? SharedOrigin.traceparentOf(origin) : readTraceparent(origin)
-
-/** The services about traces where no spans are recorded. */
+/** The services about traces where no spans are recorded. `traceparent`: for a shared call that of the caller for whom it began. */
 export const withoutSpans: Pick<Services, 'traceparent' | 'currentSpan'> = {
-  traceparent: ({ origin }) => traceparentOf(origin),
+  traceparent: SharedOrigin.traceparentOf,
   currentSpan: () => undefined,
 }
 
 /** The account that a call is for, or the address without one; of a shared call that of the caller for whom it began. */
-export const ownerOf = (origin: Origin): string =>
-  origin instanceof SharedOrigin ? SharedOrigin.ownerOf(origin) : (origin.state.accountId ?? origin.ip)
+export const { ownerOf } = SharedOrigin
 
 type AdmissionCheck = NonNullable<AnyStage['admit']>
 
 /** Asks each stage in order; the first failure ends it. Synchronous while the stages are; otherwise it counts as in flight. */
 export const composeAdmission = (stages: readonly PipelineStage[], inFlight: InFlight): AdmissionCheck => {
   const checks = stages.flatMap(({ stage }) => stage.admit?.bind(stage) ?? [])
-  const admitFrom = (origin: Origin, i: number): ReturnType<AdmissionCheck> => {
-    const failure = checks[i]?.(origin)
-    if (failure instanceof Promise) return failure.then(found => found ?? admitFrom(origin, i + 1))
-    return failure ?? (i + 1 < checks.length ? admitFrom(origin, i + 1) : undefined)
+  const admitLater = async (origin: Origin, pending: ReturnType<AdmissionCheck>, rest: typeof checks): Promise<Failure | undefined> => {
+    inFlight.begin()
+    try {
+      let failure = await pending
+      for (const check of rest) failure ??= await check(origin)
+      return failure
+    } finally {
+      inFlight.end()
+    }
   }
   return origin => {
-    const failure = admitFrom(origin, 0)
-    if (!(failure instanceof Promise)) return failure
-    inFlight.begin()
-    return failure.finally(() => inFlight.end())
+    for (let i = 0; i < checks.length; i++) {
+      const failure = checks[i]!(origin)
+      if (failure instanceof Promise) return admitLater(origin, failure, checks.slice(i + 1))
+      if (failure !== undefined) return failure
+    }
+    return undefined
+  }
+}
+
+/** As the first stage says that refuses or answers the method. */
+export const offersMethod = (stages: readonly PipelineStage[], method: string, context: Partial<CallContext> | undefined): boolean => {
+  for (const { stage } of stages) {
+    const offered = stage.offers?.(method, context) ?? true
+    if (!offered) return false
+    if (offered === 'answered') return true
+  }
+  return true
+}
+
+/** The stages are known once calls arrive. Few have a price. */
+export const composePrices = (stages: readonly PipelineStage[], methods: MethodTable): Services['priceOf'] => {
+  let prices: readonly NonNullable<AnyStage['priceOf']>[] | undefined
+  return ({ context, origin }, result) => {
+    prices ??= stages.flatMap(({ stage }) => stage.priceOf?.bind(stage) ?? [])
+    let credits = methods.get(context.request.method)?.cost ?? methods.defaultCost
+    // Each stage reads of the context what it declares, as the loader has checked.
+    for (const priceOf of prices) credits = priceOf(credits, context as CallContext, origin, result)
+    return Math.ceil(credits)
   }
 }
