@@ -1,6 +1,6 @@
 import { directStage } from '../src/plugin/internal.ts'
 import { definePlugin, isJsonObject, refuse, refuseUnknownMethod, withContext } from '../src/plugin/plugin.ts'
-import type { Failure, Json, JsonObject, Request, Services } from '../src/plugin/plugin.ts'
+import type { Failure, Json, Request, Services } from '../src/plugin/plugin.ts'
 
 /** The request envelope of contract 2.2; unless `strict`, as JSON-RPC 2.0 allows it and clients send it. */
 export default definePlugin({
@@ -18,10 +18,10 @@ export default definePlugin({
   },
   writes: ['request'],
   create({ strict }, { offers }) {
-    const readRequest = strict ? readStrictly : readLeniently
+    const options = { strict, offers }
     return directStage({
       handle(call, next) {
-        const request = readRequest(call.message, offers)
+        const request = readRequest(call.message, options)
         return 'error' in request ? request : next(withContext(call, { request }))
       },
       explain: () => ({
@@ -35,49 +35,27 @@ export default definePlugin({
   },
 })
 
-type ReadRequest = (message: Json, offers: Services['offers']) => Request | Failure
-
-const readLeniently: ReadRequest = (message, offers) => {
-  if (!isJsonObject(message)) return notAnObject
-  const failure = checkVersionAndMethod(message) ?? checkId(message)
-  return failure ?? readParams(message, message['params'] ?? [], offers, invalidParams)
-}
-
-const readStrictly: ReadRequest = (message, offers) => {
-  if (!isJsonObject(message)) return notAnObject
-  const failure = checkVersionAndMethod(message) ?? checkStrictId(message)
-  return failure ?? readParams(message, message['params'], offers, invalidRequest)
+interface ReadOptions extends Pick<Services, 'offers'> {
+  readonly strict: boolean
 }
 
 /** That a method is unknown comes before what is wrong with its params: clients try methods, some with named params. */
-const readParams = (
-  message: JsonObject,
-  params: Json | undefined,
-  offers: Services['offers'],
-  refuseParams: typeof invalidParams,
-): Request | Failure => {
-  const method = message['method'] as string // checked before
+const readRequest = (message: Json, { strict, offers }: ReadOptions): Request | Failure => {
+  if (!isJsonObject(message)) return notAnObject
+  const { jsonrpc, method, id } = message
+  if (jsonrpc !== '2.0') return invalidRequest('jsonrpc must be "2.0"')
+  if (typeof method !== 'string') return invalidRequest('method must be a string')
+  if (strict && typeof id !== 'number') return invalidRequest(`id must be a number, not ${describeType(id)}`)
+  if ((id ?? null) !== null && typeof id !== 'number' && typeof id !== 'string')
+    return invalidRequest(`id must be a number, a string or null, not ${describeType(id)}`)
+  const params = strict ? message['params'] : (message['params'] ?? [])
   if (Array.isArray(params)) return { method, params }
-  return offers(method) ? refuseParams(`params must be an array, not ${describeType(params)}`) : refuseUnknownMethod(method)
+  if (!offers(method)) return refuseUnknownMethod(method)
+  const issue = `params must be an array, not ${describeType(params)}`
+  return strict ? invalidRequest(issue) : refuse('params', { message: issue })
 }
-
-const checkVersionAndMethod = (message: JsonObject): Failure | undefined => {
-  if (message['jsonrpc'] !== '2.0') return invalidRequest('jsonrpc must be "2.0"')
-  if (typeof message['method'] !== 'string') return invalidRequest('method must be a string')
-  return undefined
-}
-
-const checkId = ({ id }: JsonObject): Failure | undefined =>
-  id === undefined || id === null || typeof id === 'number' || typeof id === 'string'
-    ? undefined
-    : invalidRequest(`id must be a number, a string or null, not ${describeType(id)}`)
-
-const checkStrictId = ({ id }: JsonObject): Failure | undefined =>
-  typeof id === 'number' ? undefined : invalidRequest(`id must be a number, not ${describeType(id)}`)
 
 const invalidRequest = (reason: string): Failure => refuse('invalid', { message: `invalid request: ${reason}` })
-
-const invalidParams = (issue: string): Failure => refuse('params', { message: issue })
 
 const notAnObject = invalidRequest('it must be an object')
 
