@@ -11,6 +11,7 @@ import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upst
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
 export class CallFailover implements Alternatives {
+  readonly nodes: readonly UpstreamNode[]
   readonly #call: FailoverCall
   readonly #next: NextBelow
   readonly #selection: NodeSelection
@@ -28,6 +29,7 @@ export class CallFailover implements Alternatives {
     this.#call = call
     this.#next = next
     this.#selection = selection
+    this.nodes = selection.candidates
     this.#startedAt = selection.clock.monotonic()
     selection.nodes.retryBudget.recordCall(this.#startedAt)
     selection.nodes.hedgeBudget.recordCall(this.#startedAt)
@@ -54,8 +56,8 @@ export class CallFailover implements Alternatives {
   }
 
   /** The next node to try, of those that are allowed. */
-  #findNode(isAllowed: (node: UpstreamNode) => boolean = isAnyNode): UpstreamNode | undefined {
-    return this.#selection.candidates.find(node => this.#isUntried(node) && this.#hasRequiredBlock(node) && isAllowed(node))
+  #findNode(isAllowed?: (node: UpstreamNode) => boolean): UpstreamNode | undefined {
+    return this.#selection.candidates.find(node => this.#isUntried(node) && this.#hasRequiredBlock(node) && isAllowed?.(node) !== false)
   }
 
   #isUntried(node: UpstreamNode): boolean {
@@ -71,10 +73,6 @@ export class CallFailover implements Alternatives {
   get hedgedClass(): string | undefined {
     const { isHedgeable, methodClass } = this.#selection
     return isHedgeable ? methodClass : undefined
-  }
-
-  get nodes(): readonly UpstreamNode[] {
-    return this.#selection.candidates
   }
 
   #hasRequiredBlock({ name }: UpstreamNode): boolean {
@@ -260,8 +258,6 @@ export class CallFailover implements Alternatives {
     return node.request({ ...this.#call, context: { ...this.#call.context, request } }, this.#selection.methodClass, this.#next)
   }
 }
-
-const isAnyNode = (): boolean => true
 
 /** The longest wait for a node that lacks the required block. With blocks of up to 2 s, a reported height that no node has any more goes back within it. */
 const maxCatchUpMs = 4_000

@@ -131,10 +131,10 @@ const probeTimeoutMs = 1000
 export class NodeState {
   readonly activity: UpstreamActivity
   readonly errors: NodeErrors
+  /** Undefined while the node has limited nothing. Written here alone. */
+  rateLimit: RateLimitBackoff | undefined
   readonly #options: NodeStateOptions
   readonly #rate: UpstreamRate | undefined
-  /** Undefined while the node has limited nothing. */
-  #rateLimit: RateLimitBackoff | undefined
   readonly #classes = new Map<string, ClassState>()
   readonly #lateCalls = new Map<string, LateCalls>()
   /** By class and reason. */
@@ -172,14 +172,9 @@ export class NodeState {
     return services.nodes.drained.has(target.name)
   }
 
-  /** Undefined while the node has limited nothing. */
-  get rateLimit(): RateLimitBackoff | undefined {
-    return this.#rateLimit
-  }
-
   /** Milliseconds until the node may be usable again. */
   get retryInMs(): number {
-    return this.#rateLimit?.remainingMs || this.#rate?.remainingMs || this.#options.openFor
+    return this.rateLimit?.remainingMs || this.#rate?.remainingMs || this.#options.openFor
   }
 
   /** For operators. A rate that is spent now and then is shown for a second. */
@@ -212,10 +207,10 @@ export class NodeState {
 
   /** Returns the milliseconds for which the node gets no calls. */
   recordRateLimited(retryAfterSeconds: number | undefined): number {
-    this.#rateLimit ??= new RateLimitBackoff(this.#options.services.clock)
-    this.#rateLimit.onRateLimited(retryAfterSeconds)
+    this.rateLimit ??= new RateLimitBackoff(this.#options.services.clock)
+    this.rateLimit.onRateLimited(retryAfterSeconds)
     this.#note(allClasses, 'rateLimited')
-    return this.#rateLimit.remainingMs
+    return this.rateLimit.remainingMs
   }
 
   /** The node answers nothing: it gets no calls of any class. */
@@ -264,7 +259,7 @@ export class NodeState {
       exclusion: this.#options.exclusion(),
       isDrained: this.isDrained,
       isBreakerOpen: all.breaker.isOpen || own.breaker.isOpen,
-      isBackingOff: this.#rateLimit?.mayRequest === false,
+      isBackingOff: this.rateLimit?.mayRequest === false,
       isRateSpent: this.#rate !== undefined && this.#rate.remainingMs > 0,
       isDistrusted: this.#options.services.nodes.trust.isDistrusted(this.#options.target.name, methodClass),
       suspensions: [all.suspension, own.suspension],

@@ -1,13 +1,12 @@
 import { metricDefinitions } from '../../src/plugin/internal.ts'
-import type { ChainCheck, ExclusionReason } from '../../src/plugin/internal.ts'
 import { revealSecrets } from '../../src/plugin/plugin.ts'
-import type { Heads, Services, Target } from '../../src/plugin/plugin.ts'
+import type { Services, Target } from '../../src/plugin/plugin.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { PartnerNode } from './partner-node.ts'
-import { Turns } from './rank.ts'
 import { HedgeBudget, RetryBudget } from './retries.ts'
 import { SlowNodes } from './slow-nodes.ts'
-import { UpstreamNode } from './upstream-node.ts'
+import { OwnNode } from './upstream-node.ts'
+import type { UpstreamNode } from './upstream-node.ts'
 
 /** The nodes of all calls, and what limits how often calls are attempted. */
 export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOptions, services: Services) => {
@@ -28,10 +27,8 @@ export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOption
     activeNodes,
     /** Those that may get hedges. */
     hedgeNodes: hedge ? activeNodes : noNodes,
-    turns: new Turns(
-      all,
-      upstreams.map(upstream => upstream.weight),
-    ),
+    /** Of `all`, by position. */
+    weights: upstreams.map(({ weight }) => weight),
     hedgeBudget: services.singleton('hedge budget', {}, () => new HedgeBudget(services.clock)),
     retryBudget: services.singleton('retry budget', {}, () => new RetryBudget(services.clock)),
     retries: { retry: retriesOf('retry'), hedge: retriesOf('hedge'), partner: retriesOf('partner') },
@@ -40,26 +37,6 @@ export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOption
 }
 
 export type FailoverNodes = ReturnType<typeof openNodes>
-
-/** A node that is tracked: it gets calls once it is known to be on the network's chain. */
-class OwnNode extends UpstreamNode {
-  readonly #heads: Heads
-  readonly #chainCheck: ChainCheck
-
-  constructor(target: Target, breaker: FailoverOptions['breaker'], services: Services) {
-    super(target, breaker, services)
-    this.#heads = services.heads
-    this.#chainCheck = services.heads.chainCheckOf(target)
-  }
-
-  /** A pipeline that is being replaced goes on with the chain that its nodes had passed. */
-  protected override get exclusion(): ExclusionReason | undefined {
-    const reason = this.#heads.exclusionOf(this.name)
-    const isOfChain = reason === 'chain' || reason === 'unverified'
-    if (this.#chainCheck.result === 'passed') return isOfChain ? undefined : reason
-    return isOfChain ? reason : 'unverified'
-  }
-}
 
 /** The series of a node are removed when no pipeline has a node of its name. Held first, so that they are released last. */
 const holdSeries = (upstream: string, { metrics, singleton }: Pick<Services, 'metrics' | 'singleton'>): void => {

@@ -1,7 +1,7 @@
 import { metricDefinitions } from '../../src/plugin/internal.ts'
-import type { CallOutcome, ExclusionReason, DirectNext, LatencyTracker } from '../../src/plugin/internal.ts'
+import type { CallOutcome, ChainCheck, ExclusionReason, DirectNext, LatencyTracker } from '../../src/plugin/internal.ts'
 import { Cancellation, isFailure, refuse, withContext } from '../../src/plugin/plugin.ts'
-import type { Call, Failure, Gauge, Histogram, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import type { Call, Failure, Gauge, Heads, Histogram, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { lateAfterMs } from './hedge-delay.ts'
@@ -203,3 +203,23 @@ export interface Alternatives extends MovableCall {
 }
 
 const noAlternatives: Alternatives = { nodes: [], hedgedClass: undefined, mayMove: () => false }
+
+/** A node that is tracked: it gets calls once it is known to be on the network's chain. */
+export class OwnNode extends UpstreamNode {
+  readonly #heads: Heads
+  readonly #chainCheck: ChainCheck
+
+  constructor(target: Target, breaker: FailoverOptions['breaker'], services: Services) {
+    super(target, breaker, services)
+    this.#heads = services.heads
+    this.#chainCheck = services.heads.chainCheckOf(target)
+  }
+
+  /** A pipeline that is being replaced goes on with the chain that its nodes had passed. */
+  protected override get exclusion(): ExclusionReason | undefined {
+    const reason = this.#heads.exclusionOf(this.name)
+    const isOfChain = reason === 'chain' || reason === 'unverified'
+    if (this.#chainCheck.result === 'passed') return isOfChain ? undefined : reason
+    return isOfChain ? reason : 'unverified'
+  }
+}
