@@ -1,5 +1,6 @@
 import { refuse } from '../plugin/reply.ts'
 import type { RefusalDetails, Failure } from '../plugin/reply.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import { RecentMap } from '../util/recent-map.ts'
 
 /**
@@ -37,6 +38,8 @@ export class MemoryBudget {
   /** Changed by reserve() and release() alone. */
   reservedBytes = 0
   readonly #shares = new RecentMap<MemoryShare>(maxShares, () => new MemoryShare(this), holdsBytes)
+  /** Apart, as they are few, and each is kept by an upstream client. */
+  readonly #networkShares = new Map<string, MemoryShare>()
 
   constructor(maxBytes: number) {
     this.maxBytes = maxBytes
@@ -57,13 +60,12 @@ export class MemoryBudget {
     this.reservedBytes -= bytes
   }
 
-  /** The share of a network, for an upstream client, which keeps it: the share is looked up anew, as it is removed while it holds nothing. */
+  /** The share of a network, for its upstream client. */
   responseMemoryOf(network: string): ResponseMemory {
-    const share = (): MemoryShare => this.shareOf(`network ${network}`)
-    return { reserve: (bytes, heldBytes) => share().reserve(bytes, heldBytes), release: bytes => share().release(bytes) }
+    return getOrCreate(this.#networkShares, network, () => new MemoryShare(this))
   }
 
-  /** The share of an account, of a network, or of whoever else bytes are held for. To be asked for anew once it holds nothing. */
+  /** The share of an account, or of whoever else bytes are held for. To be asked for anew once it holds nothing. */
   shareOf(owner: string): MemoryShare {
     return this.#shares.get(owner)
   }
