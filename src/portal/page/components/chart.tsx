@@ -131,6 +131,19 @@ export const Chart = (props: ChartProps) => {
   )
 }
 
+interface LineChartsProps extends Pick<ChartProps, 'times' | 'rangeMs'> {
+  readonly charts: readonly Pick<ChartProps, 'title' | 'format' | 'series'>[]
+}
+
+/** Charts of lines of the same time, beside each other. */
+export const LineCharts = ({ charts, ...axis }: LineChartsProps) => (
+  <div class="cards charts">
+    {charts.map(chart => (
+      <Chart key={chart.title} kind="lines" isCompact {...axis} {...chart} />
+    ))}
+  </div>
+)
+
 interface LegendProps {
   readonly series: readonly ChartSeries[]
   readonly onPick?: ((id: string) => void) | undefined

@@ -6,7 +6,8 @@ import { formatThreshold } from '../components/alert-fields.tsx'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
-import { Chart } from '../components/chart.tsx'
+import { LineCharts } from '../components/chart.tsx'
+import type { ChartSeries } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
@@ -289,74 +290,44 @@ const Charts = ({ started }: { readonly started: string | undefined }) => {
           times.length < 2 ? (
             <p class="lead">{text.noHistory[shown]}</p>
           ) : (
-            <div class="cards charts">
-              <Chart
-                kind="lines"
-                isCompact
-                title={text.callsPerSecond}
-                times={times}
-                rangeMs={rangeMs}
-                format={formatRate}
-                series={[
-                  { id: text.calls, name: text.calls, points: calls.callsPerSecond, color: 'data' },
-                  { id: text.failedCalls, name: text.failedCalls, points: calls.failedPerSecond, color: 'danger' },
-                ]}
-              />
-              <Chart
-                kind="lines"
-                isCompact
-                title={text.latency}
-                times={times}
-                rangeMs={rangeMs}
-                format={formatLatency}
-                series={[
-                  { id: 'p50', name: 'p50', points: calls.p50Ms, color: 'data' },
-                  { id: 'p95', name: 'p95', points: calls.p95Ms, color: 'series-2' },
-                ]}
-              />
-              <Chart
-                kind="lines"
-                isCompact
-                title={text.creditsPerSecond}
-                times={times}
-                rangeMs={rangeMs}
-                format={formatRate}
-                series={[{ id: text.credits, name: text.credits, points: calls.creditsPerSecond, color: 'data' }]}
-              />
-              <Chart
-                kind="lines"
-                isCompact
-                title={text.cacheHits}
-                times={times}
-                rangeMs={rangeMs}
-                format={formatShare}
-                series={[{ id: text.hits, name: text.hits, points: calls.cacheHits, color: 'data' }]}
-              />
-              <Chart
-                kind="lines"
-                isCompact
-                title={text.cpu}
-                times={times}
-                rangeMs={rangeMs}
-                format={formatCores}
-                series={[{ id: text.cores, name: text.cores, points: gateway.cpu, color: 'data' }]}
-              />
-              <Chart
-                kind="lines"
-                isCompact
-                title={text.memory}
-                times={times}
-                rangeMs={rangeMs}
-                format={mib => `${formatNumber(Math.round(mib))} MiB`}
-                series={[{ id: text.resident, name: text.resident, points: gateway.residentBytes.map(toMiB), color: 'data' }]}
-              />
-            </div>
+            <LineCharts
+              times={times}
+              rangeMs={rangeMs}
+              charts={[
+                {
+                  title: text.callsPerSecond,
+                  format: formatRate,
+                  series: [
+                    { id: text.calls, name: text.calls, points: calls.callsPerSecond, color: 'data' },
+                    { id: text.failedCalls, name: text.failedCalls, points: calls.failedPerSecond, color: 'danger' },
+                  ],
+                },
+                {
+                  title: text.latency,
+                  format: formatLatency,
+                  series: [
+                    { id: 'p50', name: 'p50', points: calls.p50Ms, color: 'data' },
+                    { id: 'p95', name: 'p95', points: calls.p95Ms, color: 'series-2' },
+                  ],
+                },
+                { title: text.creditsPerSecond, format: formatRate, series: [line(text.credits, calls.creditsPerSecond)] },
+                { title: text.cacheHits, format: formatShare, series: [line(text.hits, calls.cacheHits)] },
+                { title: text.cpu, format: formatCores, series: [line(text.cores, gateway.cpu)] },
+                {
+                  title: text.memory,
+                  format: mib => `${formatNumber(Math.round(mib))} MiB`,
+                  series: [line(text.resident, gateway.residentBytes.map(toMiB))],
+                },
+              ]}
+            />
           )
         }
       </WhenLoaded>
     </>
   )
 }
+
+const line = (name: string, points: ChartSeries['points']): ChartSeries => ({ id: name, name, points, color: 'data' })
 
 const formatCores = (cores: number): string => cores.toFixed(2)
 

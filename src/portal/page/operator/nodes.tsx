@@ -6,7 +6,7 @@ import { nodeReasonLabels } from '../../state-labels.ts'
 import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
 import { SearchField, WhenLoaded } from '../components/controls.tsx'
-import { Chart } from '../components/chart.tsx'
+import { LineCharts } from '../components/chart.tsx'
 import type { ChartSeries } from '../components/chart.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
@@ -251,35 +251,19 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
       {({ times, nodes }) => {
         if (times.length < 2 || nodes.length === 0) return <p class="lead">{text.noHistory}</p>
         return (
-          <div class="cards charts">
-            <Chart
-              kind="lines"
-              isCompact
-              title={text.p95OfNodes}
-              times={times}
-              rangeMs={hourMs}
-              format={formatLatency}
-              series={toLines(nodes.map(({ name, p95Ms }) => ({ name, points: p95Ms })))}
-            />
-            <Chart
-              kind="lines"
-              isCompact
-              title={text.shareChart}
-              times={times}
-              rangeMs={hourMs}
-              format={formatShare}
-              series={sharesOf(nodes)}
-            />
-            <Chart
-              kind="lines"
-              isCompact
-              title={text.failuresChart}
-              times={times}
-              rangeMs={hourMs}
-              format={formatRate}
-              series={toLines(failuresOf(nodes))}
-            />
-          </div>
+          <LineCharts
+            times={times}
+            rangeMs={hourMs}
+            charts={[
+              {
+                title: text.p95OfNodes,
+                format: formatLatency,
+                series: toLines(nodes.map(({ name, p95Ms }) => ({ name, points: p95Ms }))),
+              },
+              { title: text.shareChart, format: formatShare, series: sharesOf(nodes) },
+              { title: text.failuresChart, format: formatRate, series: toLines(failuresOf(nodes)) },
+            ]}
+          />
         )
       }}
     </WhenLoaded>
