@@ -1,16 +1,21 @@
 import { maxNameChars, numberedName } from '../services/accounts/account-fields.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
+import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { neverExpires } from '../store/record-store.ts'
+import type { RecordStore } from '../store/record-store.ts'
 import type { Store } from '../store/store.ts'
+import { siteOf } from '../util/address-set.ts'
+import { dayMs, isoDate } from '../util/dates.ts'
+import { isJsonObject } from '../util/json.ts'
 import { ApiError } from './api-errors.ts'
-import { tryLock } from './concurrent-changes.ts'
-import { domainOf, toMailbox } from './mailbox.ts'
+import { oneAtATime, tryLock } from './concurrent-changes.ts'
+import { domainOf, publicMailDomains, registeredDomainOf, toMailbox } from './mailbox.ts'
 import type { ProvenAddress } from './one-time-links.ts'
 import { addPerson, findPersonByEmail, setEmail } from './people.ts'
 import type { Person } from './people.ts'
-import { takeSignUpSlot } from './sign-up-slots.ts'
+import { generateToken } from './random-tokens.ts'
 import type { RecordServices } from './record-services.ts'
 
 export interface SignUpOptions {
@@ -98,3 +103,42 @@ const nameFrom = (email: string): string => email.replaceAll(/[^\w.@-]/g, '-').s
 
 /** Of a gateway that dies while it makes an account. */
 const lockTtlMs = 60_000
+
+/** Who makes an account. */
+interface NewcomerOrigin {
+  readonly email: string
+  /** The network of the browser. */
+  readonly network: string
+  /** Whether the operator has named the domain as one that may sign up. */
+  readonly isNamedDomain: boolean
+}
+
+/** Of the accounts of a day, what one domain and one network may make at most: the others are for everybody else. */
+const maxShare = 0.1
+const minSharedSlots = 5
+
+/**
+ * Takes one of the `perDay` accounts of this UTC day; false when the day is full, or full for this domain or this network. Those that
+ * are taken at the same time, on several gateways too, are counted one after the other.
+ */
+const takeSignUpSlot = async (
+  services: { readonly store: RecordStore; readonly clock: Clock },
+  perDay: number,
+  { email, network, isNamedDomain }: NewcomerOrigin,
+): Promise<boolean> => {
+  const { store, clock } = services
+  const day = isoDate(clock.now())
+  const domain = registeredDomainOf(email)
+  const limits: readonly (readonly [member: string, value: string])[] = [
+    ['site', siteOf(network)],
+    ...(isNamedDomain || publicMailDomains.has(domain) ? [] : [['domain', domain] as const]),
+  ]
+  return oneAtATime(services, `signed-up ${day}`, async () => {
+    const taken = (await store.records('signed-up', day)).map(({ value }) => value)
+    const slotsOf = (member: string, value: string): number => taken.filter(slot => isJsonObject(slot) && slot[member] === value).length
+    const maxShared = Math.max(minSharedSlots, Math.ceil(perDay * maxShare))
+    if (taken.length >= perDay || limits.some(([member, value]) => slotsOf(member, value) >= maxShared)) return false
+    const slot = { id: `${day}/${generateToken()}`, account: day, value: Object.fromEntries(limits) }
+    return store.addRecord('signed-up', { ...slot, expires: clock.now() + 2 * dayMs })
+  })
+}
