@@ -1,4 +1,3 @@
-import { waitMsOf } from '../../src/plugin/internal.ts'
 import { copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
 import { findSentTransaction, resolveDuplicateTransaction, transactionHashOf } from './duplicate-transaction.ts'
@@ -123,7 +122,7 @@ export class CallFailover implements Alternatives {
   /** No longer once the time is over for which the caller lets a node wait. */
   get #mayRetry(): boolean {
     const { method, mayRetry, clock } = this.#selection
-    const waitMs = waitMsOf(method, this.#call.context.request.params)
+    const waitMs = method?.waitMs(this.#call.context.request.params) ?? 0
     return mayRetry && (waitMs === 0 || clock.monotonic() - this.#startedAt < waitMs)
   }
 

@@ -1,13 +1,4 @@
-import {
-  activityOf,
-  directStage,
-  formatCount,
-  formatDuration,
-  formatSize,
-  resultMemoryOf,
-  thenMaybe,
-  waitMsOf,
-} from '../../src/plugin/internal.ts'
+import { activityOf, directStage, formatCount, formatDuration, formatSize, resultMemoryOf, thenMaybe } from '../../src/plugin/internal.ts'
 import type { DirectHandler, MaybePromise } from '../../src/plugin/internal.ts'
 import {
   copyReply,
@@ -78,7 +69,7 @@ export default definePlugin({
       const { request, target } = call.context
       const method = methods.get(request.method)
       if (method?.stateful === true) return refuseUnknownMethod(request.method)
-      const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout) + waitMsOf(method, request.params)
+      const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout) + (method?.waitMs(request.params) ?? 0)
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
       const sendOnce = requestOnce(call, method)
       const sendRequest = target.rate === undefined ? sendOnce : withinRate(sendOnce, target, services)
@@ -101,7 +92,7 @@ const createRequester = (probeAfter: number | 'auto', services: Services) => {
       const requested = request.method === call.context.request.method ? method : methods.get(request.method)
       const logs = requested?.result === 'logs' ? expectLogs(request, requested) : undefined
       const afterMs = probeAfter === 'auto' ? activity.probeAfterMs(method?.class ?? 'other') : probeAfter
-      const waitMs = waitMsOf(requested, request.params)
+      const waitMs = requested?.waitMs(request.params) ?? 0
       const reply = await upstreamClient.request(target, request, {
         timeoutMs,
         maxBytes,

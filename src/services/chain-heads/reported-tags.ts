@@ -1,12 +1,8 @@
 import type { MaybePromise } from '../../util/async.ts'
+import { finalityTags } from '../method-table/block-selector.ts'
+import type { FinalityTag } from '../method-table/block-selector.ts'
 import { subscribeToAll } from './reported-height.ts'
 import type { HeightBroadcast } from './reported-height.ts'
-
-/** The tags whose blocks never go back. */
-export type FinalityTag = 'safe' | 'finalized'
-export const finalityTags: readonly FinalityTag[] = ['safe', 'finalized']
-
-export const isFinalityTag = (block: unknown): block is FinalityTag => finalityTags.some(tag => tag === block)
 
 /** The number of the block that each tag names. */
 type TagHeights = { readonly [tag in FinalityTag]?: number }

@@ -6,6 +6,12 @@ import type { Method } from './index.ts'
 /** A block by its number or its tag. */
 export type BlockNumberOrTag = number | string
 
+/** The tags whose blocks never go back. */
+export type FinalityTag = 'safe' | 'finalized'
+export const finalityTags: readonly FinalityTag[] = ['safe', 'finalized']
+
+export const isFinalityTag = (block: unknown): block is FinalityTag => (finalityTags as readonly unknown[]).includes(block)
+
 /** A range of blocks, both ends included. */
 export interface BlockRange<Block extends BlockNumberOrTag = BlockNumberOrTag> {
   readonly from: Block

@@ -18,43 +18,31 @@ export const acceptAnyParams: CheckParams = params => ({ params })
 
 /** Checks parameters against the rules of their positions, up to the first issue. */
 export const createParamsCheck = (method: string, positions: readonly ResolvedPosition[], compile: CompileRule): CheckParams => {
-  const validators = positions.map((position, i) => createPositionValidator(method, position, i, compile))
+  const checks = positions.map(({ title, optional, rule }, i) => {
+    const compiled = compile(rule)
+    return {
+      isOptional: optional !== false,
+      missing: `${method} needs params[${i}], the ${title}: ${describeRule(rule)}`,
+      compiled,
+      defaultValue: rule.default === undefined ? null : compiled.normalize(rule.default),
+    }
+  })
   return memoizeFrozen((params: readonly Json[]): CheckedParams => {
-    if (params.length > validators.length) return { issue: tooManyParams(method, validators.length, params.length) }
+    if (params.length > checks.length) return { issue: tooManyParams(method, checks.length, params.length) }
     const normalized: Json[] = []
-    for (let i = 0; i < validators.length; i++) {
+    for (let i = 0; i < checks.length; i++) {
+      const { isOptional, missing, compiled, defaultValue } = checks[i]!
       const value = params[i]
-      const issue = validators[i]?.issueOf(value)
-      if (issue !== undefined) return { issue }
-      normalized.push(validators[i]?.normalize(value ?? null) ?? null)
+      if (!isOptional || (value ?? null) !== null) {
+        if (value === undefined) return { issue: missing }
+        const issue = compiled.validate(value)
+        if (issue !== undefined) return { issue: formatIssue('params', { ...issue, path: [i, ...issue.path] }) }
+      }
+      normalized.push((value ?? null) === null ? defaultValue : compiled.normalize(value!))
     }
     while (normalized.length > 0 && normalized.at(-1) === null) normalized.pop()
     return { params: normalized }
   })
-}
-
-interface PositionValidator {
-  issueOf(value: Json | undefined): string | undefined
-  normalize(value: Json): Json
-}
-
-const createPositionValidator = (method: string, position: ResolvedPosition, i: number, compile: CompileRule): PositionValidator => {
-  const { title, optional, rule } = position
-  const compiled = compile(rule)
-  const defaultValue = rule.default === undefined ? null : compiled.normalize(rule.default)
-  const missing = `${method} needs params[${i}], the ${title}: ${describeRule(rule)}`
-  return {
-    issueOf(value) {
-      if (optional !== false && (value ?? null) === null) return undefined
-      return value === undefined ? missing : issueText(compiled, value, i)
-    },
-    normalize: value => (value === null ? defaultValue : compiled.normalize(value)),
-  }
-}
-
-const issueText = (rule: CompiledRule, value: Json, i: number): string | undefined => {
-  const issue = rule.validate(value)
-  return issue && formatIssue('params', { ...issue, path: [i, ...issue.path] })
 }
 
 const tooManyParams = (method: string, most: number, found: number): string =>

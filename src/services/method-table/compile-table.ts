@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { toHexQuantity } from '../../util/json.ts'
+import { parseHexQuantity, toHexQuantity } from '../../util/json.ts'
 import type { Json, Path } from '../../util/json.ts'
 import { formatPath } from '../../util/json-path.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
@@ -147,8 +147,21 @@ const toMethod = (name: string, { settings, entry, positions = [], check }: Comp
     ...settings,
     ...answerOf(entry.answer, network),
     check,
+    waitMs: waitReaderOf(settings),
     describeParams: createParamsDescriber(positions),
   })
+
+const waitReaderOf = ({ maxWait, waitParam }: Pick<Method, 'maxWait' | 'waitParam'>): Method['waitMs'] => {
+  if (maxWait === undefined) return noWait
+  return params => {
+    const asked = waitParam === undefined ? undefined : params[waitParam]
+    const askedMs = typeof asked === 'string' ? parseHexQuantity(asked) : Number(asked ?? 0)
+    // 0: the node takes its default.
+    return Math.min(maxWait, askedMs || maxWait)
+  }
+}
+
+const noWait = (): number => 0
 
 /** All callers get the same description: to put the parameters of a table in words takes 0.8 ms. */
 const createParamsDescriber = (positions: readonly ResolvedPosition[]): Method['describeParams'] => {

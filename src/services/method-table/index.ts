@@ -1,7 +1,6 @@
 import type { Json } from '../../plugin/call.ts'
 import type { ErrorCategory } from '../../plugin/error-table.ts'
 import type { RpcError } from '../../plugin/reply.ts'
-import { parseHexQuantity } from '../../util/json.ts'
 
 /**
  * How long a result may be cached; an error, `null` and anything pending never are.
@@ -54,7 +53,7 @@ export interface Method {
   readonly maxBlocks?: number
   /** Maximum duration of a query in ms; above it the call fails with `query timeout exceeded` (contract 8). */
   readonly maxTime?: number
-  /** For how long the node may wait for something before it answers, in ms: see waitMsOf(). */
+  /** For how long the node may wait for something before it answers, in ms: see waitMs(). */
   readonly maxWait?: number
   /** The position in params of the time that the caller lets the node wait, in ms. */
   readonly waitParam?: number
@@ -74,6 +73,8 @@ export interface Method {
   /** The result is the OpenRPC document of what the caller may call. */
   readonly discovers?: true
   check(params: readonly Json[]): CheckedParams
+  /** How long the node may wait before it answers the call, in ms, which is no sign of its health; 0 for most methods. */
+  waitMs(params: readonly Json[]): number
   /** The positions of `params`, for developers. */
   describeParams(): readonly ParamDescription[]
 }
@@ -135,13 +136,4 @@ export interface MethodTable {
   strict(): MethodTable
   /** The OpenRPC document of these methods, as JSON text. */
   toOpenRpc(described: readonly MethodDescription[]): Uint8Array
-}
-
-/** How long the node may wait before it answers the call, in ms, which is no sign of its health; 0 for most methods. */
-export const waitMsOf = ({ maxWait, waitParam }: Pick<Method, 'maxWait' | 'waitParam'> = {}, params: readonly Json[]): number => {
-  if (maxWait === undefined) return 0
-  const asked = waitParam === undefined ? undefined : params[waitParam]
-  const askedMs = typeof asked === 'string' ? parseHexQuantity(asked) : Number(asked ?? 0)
-  // 0: the node takes its default.
-  return Math.min(maxWait, askedMs || maxWait)
 }

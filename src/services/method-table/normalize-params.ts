@@ -32,7 +32,7 @@ const hexNormalizer = ({ hex = [], tags = [] }: Rule): ((text: string) => string
   const [only] = formats
   // The string has passed the rule, so it has the only format.
   if (only !== undefined && formats.length === 1 && tags.length === 0) return text => only.normalize(text)
-  return text => formats.find(format => format.matches(text))?.normalize(text) ?? text
+  return text => formats.find(({ accepted }) => accepted.test(text))?.normalize(text) ?? text
 }
 
 const listNormalizer = (items: Rule): ((list: readonly Json[]) => Json) => {
@@ -93,7 +93,7 @@ interface HexFormat {
   readonly description: string
   /** For JSON Schema; the format accepts more spellings. */
   readonly pattern: string
-  matches(text: string): boolean
+  readonly accepted: Pick<RegExp, 'test'>
   /** One spelling for equal values; only for a text that matches. */
   normalize(text: string): string
 }
@@ -110,15 +110,10 @@ export const parseHexFormat = (name: string): HexFormat => {
   return {
     description: `${name} of hex with 0x`,
     pattern: `^0x[0-9a-fA-F]${digits}$`,
-    matches: matcher(new RegExp(`^0x[0-9a-f]${digits}$`, 'i')),
+    accepted: new RegExp(`^0x[0-9a-f]${digits}$`, 'i'),
     normalize: text => text.toLowerCase(),
   }
 }
-
-const matcher =
-  (pattern: RegExp) =>
-  (text: string): boolean =>
-    pattern.test(text)
 
 const hexPattern = /^0x[0-9a-f]*$/i
 
@@ -126,7 +121,7 @@ const hexPattern = /^0x[0-9a-f]*$/i
 const wholeBytesFormat: HexFormat = {
   description: 'whole bytes of hex with 0x',
   pattern: '^0x([0-9a-fA-F]{2})*$',
-  matches: text => text === '' || (text.length % 2 === 0 && hexPattern.test(text)),
+  accepted: { test: text => text === '' || (text.length % 2 === 0 && hexPattern.test(text)) },
   normalize: text => (text === '' ? '0x' : text.toLowerCase()),
 }
 
@@ -134,7 +129,7 @@ const wholeBytesFormat: HexFormat = {
 const numberFormat = (bits: number): HexFormat => ({
   description: 'a hex number with 0x',
   pattern: `^0x(0|[1-9a-fA-F][0-9a-fA-F]{0,${Math.ceil(bits / 4) - 1}})$`,
-  matches: matcher(new RegExp(`^0x(?=[0-9a-f]{1,64}$)0*[0-9a-f]{1,${Math.ceil(bits / 4)}}$`, 'i')),
+  accepted: new RegExp(`^0x(?=[0-9a-f]{1,64}$)0*[0-9a-f]{1,${Math.ceil(bits / 4)}}$`, 'i'),
   normalize: text => text.toLowerCase().replace(/^0x0+(?=.)/, '0x'),
 })
 
@@ -149,5 +144,5 @@ export const describeHexSize = (text: string): string => {
 /** Has a string one of the formats of `hex`, or is it one of the `tags`? */
 export const createHexCheck = ({ hex = [], tags = [] }: Rule): ((text: string) => boolean) => {
   const formats = [hex].flat().map(parseHexFormat)
-  return text => formats.some(format => format.matches(text)) || tags.includes(text)
+  return text => formats.some(({ accepted }) => accepted.test(text)) || tags.includes(text)
 }

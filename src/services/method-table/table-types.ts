@@ -42,7 +42,7 @@ export interface PositionEntry extends Rule {
 }
 
 /** What a method is besides its name, its parameters and its answer. */
-type MethodSettings = Omit<Method, 'name' | 'answer' | 'discovers' | 'check' | 'describeParams'>
+type MethodSettings = Omit<Method, 'name' | 'answer' | 'discovers' | 'check' | 'describeParams' | 'waitMs'>
 
 /** One entry of `methods` in the file. */
 export interface MethodEntry extends Partial<Omit<MethodSettings, 'maxTime' | 'maxWait'>> {
