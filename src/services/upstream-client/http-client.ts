@@ -3,7 +3,6 @@ import type { Clock, Timer } from '../clock.ts'
 import type { Endpoint } from './endpoint.ts'
 import { Http1Connection } from './http1/connection.ts'
 import { SocketConnector } from './http1/socket-connector.ts'
-import { SocketLimit } from './http-connection.ts'
 import type {
   ConnectionOwner,
   HttpRequest,
@@ -11,7 +10,7 @@ import type {
   ResponseHandler,
   ResponseHeaders,
   UpstreamTransport,
-} from './http-connection.ts'
+} from './upstream-transport.ts'
 
 /** HTTP connections to all nodes: kept alive, and replaced before they get old. */
 export interface HttpClient {
@@ -37,6 +36,59 @@ const defaultMaxIdleSockets = 1_000
 
 /** How often idle connections are looked through for those that have expired. */
 const sweepIntervalMs = 1_000
+
+/** Whose idle connection may be closed for another one. */
+interface IdleOwner<Connection> {
+  closeIdle(connection: Connection): void
+}
+
+/**
+ * Bounds the sockets to all nodes that are open together, and those of them that are idle: nodes that were asked once must not hold the
+ * sockets that others need.
+ */
+class SocketLimit<Connection> {
+  readonly #maxSockets: number
+  readonly #maxIdleSockets: number
+  readonly #open = new Set<object>()
+  /** In the order of their last use. */
+  readonly #idle = new Map<Connection, IdleOwner<Connection>>()
+
+  constructor(maxSockets: number, maxIdleSockets: number) {
+    this.#maxSockets = maxSockets
+    this.#maxIdleSockets = maxIdleSockets
+  }
+
+  /** Whether there may be one more. Where no socket is left, the idle one that was unused for longest is closed. */
+  makeRoom(): boolean {
+    return this.#open.size < this.#maxSockets || this.#closeIdle()
+  }
+
+  add(socket: object): void {
+    this.#open.add(socket)
+  }
+
+  /** It has been closed: its file is free at once, before its event `close`. */
+  remove(socket: object): void {
+    this.#open.delete(socket)
+  }
+
+  addIdle(connection: Connection, owner: IdleOwner<Connection>): void {
+    this.#idle.set(connection, owner)
+    if (this.#idle.size > this.#maxIdleSockets) this.#closeIdle()
+  }
+
+  removeIdle(connection: Connection): void {
+    this.#idle.delete(connection)
+  }
+
+  #closeIdle(): boolean {
+    for (const [connection, owner] of this.#idle) {
+      owner.closeIdle(connection)
+      return true
+    }
+    return false
+  }
+}
 
 /** The connections to one origin. The connection that was used last is taken first, so that unneeded ones idle and close. */
 class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connection> {

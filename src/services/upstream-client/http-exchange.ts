@@ -8,7 +8,14 @@ import { overloaded } from '../memory-budget.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
 import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import type { Endpoint } from './endpoint.ts'
-import type { InFlightRequest, RequestId, ResponseHandler, ResponseHeaders, UpstreamSockets, UpstreamTransport } from './http-connection.ts'
+import type {
+  InFlightRequest,
+  RequestId,
+  ResponseHandler,
+  ResponseHeaders,
+  UpstreamSockets,
+  UpstreamTransport,
+} from './upstream-transport.ts'
 import type { ReadTurns } from './read-turns.ts'
 import type { RequestDeadline, RequestOptions } from './request-deadline.ts'
 import { Decompressor, networkFailure, readResponseHead, tooManyCompressed, truncatedResult, upstreamFailure } from './response-head.ts'

@@ -2,7 +2,7 @@ import type { WebSocket } from 'ws'
 import { findResponseId } from '../../json-rpc/parse-response.ts'
 import { Backoff, withJitter } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
-import type { HttpRequest, InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamTransport } from './http-connection.ts'
+import type { HttpRequest, InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamTransport } from './upstream-transport.ts'
 import { connectionClosed, connectionTimedOut } from './network-errors.ts'
 import { openWebSocket } from './open-websocket.ts'
 

@@ -5,7 +5,7 @@ import { copyReply, refuse } from '../../plugin/reply.ts'
 import type { ErrorCategory } from '../../plugin/error-table.ts'
 import type { Failure } from '../../plugin/reply.ts'
 import type { Clock } from '../clock.ts'
-import type { InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamSockets } from './http-connection.ts'
+import type { InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamSockets } from './upstream-transport.ts'
 import { describeNetworkError, localLimitOf } from './network-errors.ts'
 
 /** What the status and the headers of a response say about its body. */

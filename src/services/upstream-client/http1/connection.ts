@@ -1,11 +1,13 @@
 import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../clock.ts'
-import { connectTimeoutMs, maxConnectionAgeMs } from '../http-connection.ts'
-import type { ConnectionOwner, HttpRequest, ResponseHandler } from '../http-connection.ts'
 import { InvalidResponseError, connectionClosed, connectionTimedOut } from '../network-errors.ts'
+import type { ConnectionOwner, HttpRequest, ResponseHandler } from '../upstream-transport.ts'
 import { HeadParser, ResponseReader } from './response-reader.ts'
 import type { SocketConnector } from './socket-connector.ts'
 
+/** Connections older than this are replaced. A host name is resolved anew for each connection: a node that moves is found. */
+const maxConnectionAgeMs = 30_000
+const connectTimeoutMs = 1_000
 /** For how long a connection may idle where the node does not say; a node that does not say may end it as a request is sent. */
 const defaultKeepAliveMs = 4_000
 /** So long before a node ends an idle connection, the connection is used no more: the request may take as long to get there. */

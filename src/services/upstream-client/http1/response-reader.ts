@@ -1,5 +1,5 @@
 import { ascii } from '../../../json/grammar.ts'
-import type { ResponseHandler, ResponseHeaders } from '../http-connection.ts'
+import type { ResponseHandler, ResponseHeaders } from '../upstream-transport.ts'
 import { InvalidResponseError } from '../network-errors.ts'
 import { ChunkedBody } from './chunked-body.ts'
 

@@ -4,7 +4,6 @@ import { connect as connectTls } from 'node:tls'
 import type { ConnectionOptions } from 'node:tls'
 import { getWasmModule } from '../../../json/wasm-module.ts'
 import { createCoalescingLookup } from '../coalescing-lookup.ts'
-import type { SocketLimit } from '../http-connection.ts'
 import { noSocketLeft } from '../network-errors.ts'
 import { withoutBrackets } from '../../../util/host-name.ts'
 
@@ -35,7 +34,11 @@ let sharedReadBuffer: Buffer | undefined
 const tcpKeepAliveDelayMs = 60_000
 
 /** The part of a SocketLimit that concerns a new socket. */
-type SocketCount = Pick<SocketLimit<unknown>, 'makeRoom' | 'add' | 'remove'>
+interface SocketCount {
+  makeRoom(): boolean
+  add(socket: object): void
+  remove(socket: object): void
+}
 
 /** Connects to one origin. */
 export class SocketConnector {

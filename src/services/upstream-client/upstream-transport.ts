@@ -1,9 +1,5 @@
 import type { Endpoint } from './endpoint.ts'
 
-/** Connections older than this are replaced. A host name is resolved anew for each connection: a node that moves is found. */
-export const maxConnectionAgeMs = 30_000
-export const connectTimeoutMs = 1_000
-
 /** The events of a request: it is written to an open connection, perhaps twice; headers, any number of chunks, the end; or an error at any time. */
 export interface ResponseHandler {
   onStart(): void
@@ -60,57 +56,4 @@ export interface ConnectionOwner<Connection> {
 export interface UpstreamSockets {
   readonly maxUpstreamSockets: number
   recordRefused(peer: 'upstream', reason: { readonly code: string }): void
-}
-
-/** Whose idle connection may be closed for another one. */
-interface IdleOwner<Connection> {
-  closeIdle(connection: Connection): void
-}
-
-/**
- * Bounds the sockets to all nodes that are open together, and those of them that are idle: nodes that were asked once must not hold the
- * sockets that others need.
- */
-export class SocketLimit<Connection> {
-  readonly #maxSockets: number
-  readonly #maxIdleSockets: number
-  readonly #open = new Set<object>()
-  /** In the order of their last use. */
-  readonly #idle = new Map<Connection, IdleOwner<Connection>>()
-
-  constructor(maxSockets: number, maxIdleSockets: number) {
-    this.#maxSockets = maxSockets
-    this.#maxIdleSockets = maxIdleSockets
-  }
-
-  /** Whether there may be one more. Where no socket is left, the idle one that was unused for longest is closed. */
-  makeRoom(): boolean {
-    return this.#open.size < this.#maxSockets || this.#closeIdle()
-  }
-
-  add(socket: object): void {
-    this.#open.add(socket)
-  }
-
-  /** It has been closed: its file is free at once, before its event `close`. */
-  remove(socket: object): void {
-    this.#open.delete(socket)
-  }
-
-  addIdle(connection: Connection, owner: IdleOwner<Connection>): void {
-    this.#idle.set(connection, owner)
-    if (this.#idle.size > this.#maxIdleSockets) this.#closeIdle()
-  }
-
-  removeIdle(connection: Connection): void {
-    this.#idle.delete(connection)
-  }
-
-  #closeIdle(): boolean {
-    for (const [connection, owner] of this.#idle) {
-      owner.closeIdle(connection)
-      return true
-    }
-    return false
-  }
 }
