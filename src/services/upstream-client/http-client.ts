@@ -2,15 +2,9 @@ import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Endpoint } from './endpoint.ts'
 import { Http1Connection } from './http1/connection.ts'
+import type { RequestOwner } from './http1/connection.ts'
 import { SocketConnector } from './http1/socket-connector.ts'
-import type {
-  ConnectionOwner,
-  HttpRequest,
-  InFlightRequest,
-  ResponseHandler,
-  ResponseHeaders,
-  UpstreamTransport,
-} from './upstream-transport.ts'
+import type { ConnectionOwner, HttpRequest, InFlightRequest, ResponseHandler, UpstreamTransport } from './upstream-transport.ts'
 
 /** HTTP connections to all nodes: kept alive, and replaced before they get old. */
 export interface HttpClient {
@@ -108,7 +102,7 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
   }
 
   send(request: HttpRequest, handler: ResponseHandler): InFlightRequest {
-    const inFlight = new ResendingHandler(request, this, handler)
+    const inFlight = new PooledRequest(request, this, handler)
     inFlight.start()
     return inFlight
   }
@@ -179,29 +173,26 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
   }
 }
 
-/** Passes the events of one request on; when the request is resent, those of the first time are dropped. */
-class ResendingHandler implements InFlightRequest, ResponseHandler {
+/** A request of a pool, and its connection: another one when it is resent. */
+class PooledRequest implements InFlightRequest, RequestOwner {
   readonly #request: HttpRequest
   readonly #pool: ConnectionPool
   readonly #handler: ResponseHandler
   #canResend: boolean
   #connection: Http1Connection
-  /** The connection had been open before. */
-  #isReused: boolean
-  #hasHeaders = false
   #hasEnded = false
 
   constructor(request: HttpRequest, pool: ConnectionPool, handler: ResponseHandler) {
     this.#request = request
     this.#pool = pool
     this.#handler = handler
-    this.#canResend = request.idempotent
     this.#connection = pool.acquire()
-    this.#isReused = this.#connection.isOpen
+    // On a connection that had been open before, the other side may close it just as it is used again.
+    this.#canResend = request.idempotent && this.#connection.isOpen
   }
 
   start(): void {
-    this.#connection.send(this.#request, this)
+    this.#connection.send(this.#request, this.#handler, this)
   }
 
   abort(): void {
@@ -218,32 +209,17 @@ class ResendingHandler implements InFlightRequest, ResponseHandler {
     if (!this.#hasEnded) this.#connection.resume()
   }
 
-  onStart(): void {
-    if (!this.#hasEnded) this.#handler.onStart()
-  }
-
-  onHeaders(status: number, headers: ResponseHeaders): void {
-    if (this.#hasEnded) return
-    this.#hasHeaders = true
-    this.#handler.onHeaders(status, headers)
-  }
-
-  onData(bytes: Buffer, isTransient?: boolean): void {
-    if (!this.#hasEnded) this.#handler.onData(bytes, isTransient)
-  }
-
   onEnd(): void {
-    if (this.#hasEnded) return
-    this.#finish()
+    this.#hasEnded = true
+    this.#pool.release(this.#connection)
     this.#handler.onEnd()
   }
 
-  onError(error: unknown): void {
-    if (this.#hasEnded) return
-    // No headers have come, so nothing was delivered yet; a node that is down fails the second time too.
-    const isStaleConnection = this.#isReused && !this.#hasHeaders
-    if (isStaleConnection && this.#canResend) return this.#resend()
-    this.#finish()
+  onError(error: Error, hasHeaders: boolean): void {
+    // Without headers nothing was delivered yet; a node that is down fails the second time too.
+    if (this.#canResend && !hasHeaders) return this.#resend()
+    this.#hasEnded = true
+    this.#pool.release(this.#connection)
     this.#handler.onError(error)
   }
 
@@ -252,10 +228,5 @@ class ResendingHandler implements InFlightRequest, ResponseHandler {
     this.#pool.destroy(this.#connection)
     this.#connection = this.#pool.open()
     this.start()
-  }
-
-  #finish(): void {
-    this.#hasEnded = true
-    this.#pool.release(this.#connection)
   }
 }

@@ -13,6 +13,16 @@ const defaultKeepAliveMs = 4_000
 /** So long before a node ends an idle connection, the connection is used no more: the request may take as long to get there. */
 const keepAliveMarginMs = 2_000
 
+/** What a response consists of, but for its end. */
+type ResponseParts = Pick<ResponseHandler, 'onStart' | 'onHeaders' | 'onData'>
+
+/** Learns how a request has ended, when its connection is free. */
+export interface RequestOwner {
+  onEnd(): void
+  /** `hasHeaders`: those of the response had come. */
+  onError(error: Error, hasHeaders: boolean): void
+}
+
 /**
  * One connection to a node over HTTP/1.1, for one request at a time. The connection opens with its first request. What arrives is read into one buffer that all connections share, and only the body of a
  * response is copied out of it; a request is one string. With undici, which allocates 64 KiB for each read, a call to a node takes
@@ -34,7 +44,8 @@ export class Http1Connection {
   /** The request that waits for the connection. */
   #waiting: HttpRequest | undefined
   /** Of the request in flight. */
-  #handler: ResponseHandler | undefined
+  #handler: ResponseParts | undefined
+  #requestOwner: RequestOwner | undefined
   #reader: ResponseReader | undefined
   #isPaused = false
   /** What had been read when the handler paused; the shared buffer has other bytes by now. */
@@ -49,9 +60,9 @@ export class Http1Connection {
     this.#clock = clock
   }
 
-  /** The connection is free before the handler's onEnd() or onError(). */
-  send(request: HttpRequest, handler: ResponseHandler): void {
+  send(request: HttpRequest, handler: ResponseParts, requestOwner: RequestOwner): void {
     this.#handler = handler
+    this.#requestOwner = requestOwner
     this.#isPaused = false
     if (this.isOpen) return this.#write(request)
     this.#waiting = request
@@ -75,7 +86,7 @@ export class Http1Connection {
   }
 
   destroy(): void {
-    this.#handler = this.#reader = this.#waiting = this.#heldBytes = undefined
+    this.#handler = this.#requestOwner = this.#reader = this.#waiting = this.#heldBytes = undefined
     this.#close()
   }
 
@@ -138,15 +149,14 @@ export class Http1Connection {
     this.#heldBytes = this.#heldBytes === undefined ? Buffer.from(bytes) : Buffer.concat([this.#heldBytes, bytes])
   }
 
-  /** The connection is free before the handler learns of the end, so that it can be used for what comes next. */
   #finish(reader: ResponseReader, hasSurplus: boolean): void {
-    const handler = this.#handler
-    this.#handler = this.#reader = undefined
+    const requestOwner = this.#requestOwner
+    this.#handler = this.#requestOwner = this.#reader = undefined
     const idleMs = reader.keepAliveMs === undefined ? defaultKeepAliveMs : reader.keepAliveMs - keepAliveMarginMs
     this.expiresAtMs = Math.min(this.#openedAtMs + maxConnectionAgeMs, this.#clock.monotonic() + idleMs)
     const hasUnsentBytes = (this.#socket?.writableLength ?? 0) > 0
     if (hasSurplus || hasUnsentBytes || this.#hasEnded || !reader.isReusable || idleMs <= 0) this.#close()
-    handler?.onEnd()
+    requestOwner?.onEnd()
   }
 
   #handleEnd(): void {
@@ -160,11 +170,12 @@ export class Http1Connection {
 
   #handleLoss(error: Error): void {
     if (this.#isClosed) return
-    const handler = this.#handler
+    const requestOwner = this.#requestOwner
+    const hasHeaders = this.#reader?.hasHead === true
     const wasOpen = this.isOpen
     this.destroy()
     if (wasOpen) this.#owner.onDisconnect(this)
-    handler?.onError(error)
+    requestOwner?.onError(error, hasHeaders)
   }
 
   #close(): void {

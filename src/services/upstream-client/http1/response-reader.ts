@@ -36,6 +36,11 @@ export class ResponseReader {
     this.#headParser = headParser
   }
 
+  /** The head of the response has come. */
+  get hasHead(): boolean {
+    return this.#remainingBytes !== undefined
+  }
+
   /**
    * Reads the head, or what there is of the body, from `offset` on; returns the offset behind what it has read. It may move bytes of
    * the body within `bytes`. Throws an InvalidResponseError.
