@@ -167,11 +167,6 @@ export class NodeState {
     return true
   }
 
-  get isDrained(): boolean {
-    const { target, services } = this.#options
-    return services.nodes.drained.has(target.name)
-  }
-
   /** Milliseconds until the node may be usable again. */
   get retryInMs(): number {
     return this.rateLimit?.remainingMs || this.#rate?.remainingMs || this.#options.openFor
@@ -254,14 +249,15 @@ export class NodeState {
   })
 
   #observe(methodClass: string): Observations {
+    const { exclusion, target, services } = this.#options
     const [all, own] = [this.#of(allClasses), this.#of(methodClass)]
     return {
-      exclusion: this.#options.exclusion(),
-      isDrained: this.isDrained,
+      exclusion: exclusion(),
+      isDrained: services.nodes.drained.has(target.name),
       isBreakerOpen: all.breaker.isOpen || own.breaker.isOpen,
       isBackingOff: this.rateLimit?.mayRequest === false,
       isRateSpent: this.#rate !== undefined && this.#rate.remainingMs > 0,
-      isDistrusted: this.#options.services.nodes.trust.isDistrusted(this.#options.target.name, methodClass),
+      isDistrusted: services.nodes.trust.isDistrusted(target.name, methodClass),
       suspensions: [all.suspension, own.suspension],
       slowShare: own.slowShare,
     }
