@@ -121,26 +121,22 @@ export class Http1Connection {
     this.#handler?.onStart()
   }
 
+  /** Reads until the response ends, the handler pauses, or the connection is destroyed. */
   #receive(bytes: Buffer): void {
     const reader = this.#reader
     // A response that no request has asked for must not become the response to the next one.
     if (reader === undefined) return this.#handleLoss(new InvalidResponseError('HTTP_UNREQUESTED_RESPONSE'))
     if (this.#isPaused) return this.#hold(bytes)
+    let offset = 0
     try {
-      this.#read(bytes, reader)
+      while (this.#reader === reader && !this.#isPaused) {
+        if (reader.isComplete) return this.#finish(reader, offset < bytes.length)
+        if (offset >= bytes.length) return
+        offset = reader.read(bytes, offset)
+      }
     } catch (error) {
       if (!(error instanceof InvalidResponseError)) throw error
-      this.#handleLoss(error)
-    }
-  }
-
-  /** Reads until the response ends, the handler pauses, or the connection is destroyed. */
-  #read(bytes: Buffer, reader: ResponseReader): void {
-    let offset = 0
-    while (this.#reader === reader && !this.#isPaused) {
-      if (reader.isComplete) return this.#finish(reader, offset < bytes.length)
-      if (offset >= bytes.length) return
-      offset = reader.read(bytes, offset)
+      return this.#handleLoss(error)
     }
     if (this.#reader === reader) this.#hold(bytes.subarray(offset))
   }
