@@ -89,7 +89,7 @@ const settle = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): R
   if (method !== undefined) recentCalls.missingMethods.forget(method.name)
   if (cost > 0) recentCalls.recordCall()
   const recorded = record(charged, reply, charge.day, cost)
-  return withCredits(reply, cost, charge.quota, new RefundableCharge(charge, services.usage, recorded))
+  return withCredits(reply, cost, charge.quota, new RecordedCharge(charge, services.usage, recorded))
 }
 
 /** What a result was verified by may cost less than what was asked for: the difference is refunded. */
@@ -153,11 +153,12 @@ const record = (
   credits: number,
 ): CallRecord => usage.record({ call, reply, method, network: network.name, day, credits })
 
-/** A recorded charge, which the server refunds when it cannot deliver the answer. */
-class RefundableCharge implements Charge {
+/** A recorded charge, for the server when it cannot deliver the answer. */
+class RecordedCharge implements Charge {
   readonly #charge: SuccessfulCharge
   readonly #usage: Services['usage']
   readonly #recorded: CallRecord
+  #isReplaced = false
 
   constructor(charge: SuccessfulCharge, usage: Services['usage'], recorded: CallRecord) {
     this.#charge = charge
@@ -165,7 +166,17 @@ class RefundableCharge implements Charge {
     this.#recorded = recorded
   }
 
+  /** Credits of a day that is over stay used. */
   refund(outcome: RefusalKind): void {
-    if (this.#charge.refund()) this.#usage.recordUndelivered(this.#recorded, outcome)
+    if (!this.#isReplaced) this.#record(outcome, this.#charge.refund() ? 0 : this.#recorded.counted.credits)
+  }
+
+  keep(outcome: RefusalKind): void {
+    if (!this.#isReplaced) this.#record(outcome, this.#recorded.counted.credits)
+  }
+
+  #record(outcome: RefusalKind, credits: number): void {
+    this.#isReplaced = true
+    this.#usage.recordUndelivered(this.#recorded, outcome, credits)
   }
 }

@@ -281,8 +281,10 @@ const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: R
   try {
     const { source, credits, quota, charge } = replaced?.reply ?? refusal
     const isPaid = refusal.kind === 'tooLarge' && (source === 'node' || source === 'partner')
-    if (isPaid) reply = copyReply(refusal, { credits, quota })
-    else if (refusal.kind !== 'node') charge?.refund(refusal.kind)
+    if (isPaid) {
+      charge?.keep(refusal.kind)
+      reply = copyReply(refusal, { credits, quota })
+    } else if (refusal.kind !== 'node') charge?.refund(refusal.kind)
   } catch (bug) {
     reply = logBug(handler.log, origin, bug, request.message)
   }

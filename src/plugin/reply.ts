@@ -44,10 +44,11 @@ export interface UpstreamAttempts {
   readonly durationMs: number
 }
 
-/** Credits that a call has cost; the server refunds them when it cannot deliver the response. */
+/** Credits that a call has cost, for the server when it cannot deliver the response. `outcome` is what the caller gets instead; only the first one counts. */
 export interface Charge {
-  /** `outcome` is what the caller gets instead. Only the first refund counts. */
   refund(outcome: RefusalKind): void
+  /** The call is paid for all the same. */
+  keep(outcome: RefusalKind): void
 }
 
 /** An account's credits of one day as this process knows them, without a store request; read when a response is written. */

@@ -90,7 +90,9 @@ export const groupUsage = async (counts: UsageCounts, by: Grouping | 'account'):
   const groups = await addUpUsage(counts, count => groupName(count, by))
   const isTime = by === 'hour' || by === 'day'
   const compare = (a: UsageTotals, b: UsageTotals) => (isTime ? (a.name < b.name ? -1 : 1) : compareUsage(a, b))
-  return Array.from(groups, ([name, { sums }]) => ({ name, ...sums.statistics })).sort(compare)
+  const totals = Array.from(groups, ([name, { sums }]) => ({ name, ...sums.statistics }))
+  // A call may have been taken back from another hour than it was counted in, where hours were merged.
+  return totals.filter(({ calls, credits }) => calls !== 0 || credits !== 0).sort(compare)
 }
 
 /** The totals of all calls. */

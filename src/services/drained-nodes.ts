@@ -8,7 +8,7 @@ import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
 
 /** An upstream of a network, or its partner. */
-interface NodeName {
+export interface NodeName {
   readonly network: string
   readonly upstream: string
 }

@@ -5,7 +5,7 @@ import type { Call, Json } from '../plugin/call.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
 import { requestSpanMs } from '../store/request-log-store.ts'
-import type { LoggedRequest, RequestBatch, RequestLogStore } from '../store/request-log-store.ts'
+import type { Amendment, LoggedRequest, RequestBatch, RequestLogStore } from '../store/request-log-store.ts'
 import { storeTimeoutMs } from '../store/store.ts'
 import { singleFlight, withTimeout } from '../util/async.ts'
 import { cutJson } from '../util/cut-json.ts'
@@ -40,8 +40,16 @@ export interface EndedCall {
   readonly endedAtMs: number
 }
 
-/** A request that waits for the store, and may still change. */
-export type UnwrittenRequest = { -readonly [Name in keyof LoggedRequest]: LoggedRequest[Name] }
+/** It may still change. */
+type UnwrittenRequest = { -readonly [Name in keyof LoggedRequest]: LoggedRequest[Name] }
+
+/** A request that was logged. */
+export interface PendingRequest {
+  readonly account: string
+  readonly request: UnwrittenRequest
+  /** Undefined while it waits in memory. */
+  written?: Pick<Amendment, 'batch' | 'position'>
+}
 
 /**
  * What is logged of the calls of one account with one outcome, in each process: of failed and of slow calls those that fit the bucket, of others a
@@ -62,6 +70,8 @@ const maxBatchBytes = 65_536
 /** While more waits, no sample is taken: of thousands of accounts most samples would be dropped again, and failures with them. */
 const maxBytesBeforeSamples = 4 * maxBatchBytes
 const flushIntervalMs = 1_000
+/** The oldest make room. */
+const maxAmendments = 1_000
 
 /** The requests of accounts for their page Requests, which wait in memory until the store has them. A process that is killed loses what waits. */
 export class RequestLog {
@@ -71,11 +81,13 @@ export class RequestLog {
   readonly #bucketsByKind = new Map<string, TokenBuckets>()
   readonly #process = randomBytes(8).toString('hex')
   #config: RequestLogConfig
-  #pending: { readonly account: string; readonly request: UnwrittenRequest }[] = []
+  #pending: PendingRequest[] = []
   #pendingBytes = 0
   #batches = 0
   /** Sent again unchanged until the store has it. */
-  #unacknowledged: RequestBatch | undefined
+  #unacknowledged: UnacknowledgedBatch | undefined
+  /** Of requests in batches that the store has, or in that which it is sent. */
+  #amendments: readonly Amendment[] = []
   /** Accounts of batches since the last sweep. */
   #written = new Set<string>()
   #timers: readonly Timer[] = []
@@ -97,18 +109,25 @@ export class RequestLog {
   }
 
   get #hasUnwritten(): boolean {
-    return this.#unacknowledged !== undefined || this.#pending.length > 0
+    return this.#unacknowledged !== undefined || this.#pending.length > 0 || this.#amendments.length > 0
   }
 
+  /** What is not to be stored any more is not sent from now on. */
   configure(config: RequestLogConfig): void {
     this.#config = config
-    if (config.enabled) return
-    this.#pending = []
-    this.#pendingBytes = 0
+    if (!config.enabled) {
+      this.#pending = []
+      this.#unacknowledged = undefined
+      this.#amendments = []
+    } else if (!config.params) {
+      const unacknowledged = this.#unacknowledged?.accounts.flatMap(({ requests }) => requests) ?? []
+      for (const request of [...this.#pending.map(each => each.request), ...unacknowledged]) removeParams(request)
+    }
+    this.#pendingBytes = this.#pending.reduce((sum, { request }) => sum + bytesOf(request), 0)
   }
 
   /** Logs the call, where it is one to log. In memory, without I/O. Returns what recordUndelivered() takes. */
-  offer(ended: EndedCall): UnwrittenRequest | undefined {
+  offer(ended: EndedCall): PendingRequest | undefined {
     if (!this.#config.enabled) return undefined
     const { reply, call, endedAtMs } = ended
     const { account } = call.context
@@ -120,33 +139,46 @@ export class RequestLog {
     if (!buckets.takeOne(account.id, kind === 'ok' ? sampleRate : failureRate, endedAtMs)) return undefined
     const keepsParams = this.#config.params && account.requestLog === undefined
     const request = toRequest(ended, { time: this.#clock.now(), isSlow, keepsParams })
-    this.#add(account.id, request)
-    return request
+    return this.#add(account.id, request)
   }
 
   readonly #newBuckets = (): TokenBuckets => new TokenBuckets(this.#clock)
 
-  /** The response to a call that was logged cannot be delivered; the caller gets this instead. */
-  recordUndelivered(request: UnwrittenRequest, outcome: RefusalKind): void {
+  /** The response to a call that was logged cannot be delivered; the caller gets this instead, for so many credits. */
+  recordUndelivered({ account, request, written }: PendingRequest, outcome: RefusalKind, credits: number): void {
     const { code, message } = refusals[outcome]
-    Object.assign(request, { outcome, code, message, credits: 0 })
+    const change = { outcome, code, message, credits }
+    if (written === undefined) {
+      delete request.category
+      Object.assign(request, change)
+    } else if (this.#config.enabled) this.#amendments = [...this.#amendments.slice(1 - maxAmendments), { account, ...written, ...change }]
   }
 
   /** False when the store has not taken the batch. */
   readonly flush = singleFlight(async (): Promise<boolean> => {
     this.#unacknowledged ??= this.#takeBatch()
-    const batch = this.#unacknowledged
-    if (batch === undefined) return true
     try {
-      const { retention: retentionMs, maxBytes } = this.#config
-      await withTimeout(this.#clock, storeTimeoutMs, this.#store.addRequests(batch, { retentionMs, maxBytes }))
-      for (const { account } of batch.accounts) this.#written.add(account)
-      this.#unacknowledged = undefined
+      if (this.#unacknowledged !== undefined) await this.#send(this.#unacknowledged)
+      await this.#sendAmendments()
       return true
     } catch {
       return false // the ledger, which asks the store as often, logs outages
     }
   })
+
+  async #send(batch: UnacknowledgedBatch): Promise<void> {
+    const { retention: retentionMs, maxBytes } = this.#config
+    await withTimeout(this.#clock, storeTimeoutMs, this.#store.addRequests(batch, { retentionMs, maxBytes }))
+    for (const { account } of batch.accounts) this.#written.add(account)
+    this.#unacknowledged = undefined
+  }
+
+  async #sendAmendments(): Promise<void> {
+    const sent = new Set(this.#amendments)
+    if (sent.size === 0) return
+    await withTimeout(this.#clock, storeTimeoutMs, this.#store.amendRequests([...sent]))
+    this.#amendments = this.#amendments.filter(amendment => !sent.has(amendment))
+  }
 
   async #sweep(): Promise<void> {
     const accounts = this.#written
@@ -157,32 +189,49 @@ export class RequestLog {
     })
   }
 
-  #add(account: string, request: UnwrittenRequest): void {
-    this.#pending.push({ account, request })
+  #add(account: string, request: UnwrittenRequest): PendingRequest {
+    const pending = { account, request }
+    this.#pending.push(pending)
     this.#pendingBytes += bytesOf(request)
     while (this.#pendingBytes > maxPendingBytes) this.#pendingBytes -= bytesOf(this.#pending.shift()!.request)
+    return pending
   }
 
-  #takeBatch(): RequestBatch | undefined {
+  #takeBatch(): UnacknowledgedBatch | undefined {
     let count = 0
     for (let bytes = 0; count < this.#pending.length; count += 1) {
       bytes += bytesOf(this.#pending[count]!.request)
       if (bytes > maxBatchBytes) break
     }
-    const byAccount = new Map<string, LoggedRequest[]>()
-    for (const { account, request } of this.#pending.splice(0, count)) {
+    if (count === 0) return undefined
+    const id = `${this.#process}-${(this.#batches += 1)}`
+    const byAccount = new Map<string, UnwrittenRequest[]>()
+    for (const pending of this.#pending.splice(0, count)) {
+      const { account, request } = pending
       this.#pendingBytes -= bytesOf(request)
-      getOrCreate(byAccount, account, newList).push(request)
+      const requests = getOrCreate(byAccount, account, newList)
+      pending.written = { batch: id, position: requests.length }
+      requests.push(request)
     }
-    if (byAccount.size === 0) return undefined
     return {
-      id: `${this.#process}-${(this.#batches += 1)}`,
+      id,
       accounts: Array.from(byAccount, ([account, requests]) => ({ account, requests })),
     }
   }
 }
 
-const newList = (): LoggedRequest[] => []
+interface UnacknowledgedBatch extends RequestBatch {
+  readonly accounts: readonly { readonly account: string; readonly requests: readonly UnwrittenRequest[] }[]
+}
+
+const newList = (): UnwrittenRequest[] => []
+
+/** And what may name a parameter. */
+const removeParams = (request: UnwrittenRequest): void => {
+  delete request.params
+  delete request.isCut
+  delete request.message
+}
 
 /** An upper bound. */
 const bytesOf = ({ params = '' }: LoggedRequest): number => requestBytes + maxMessageChars + params.length

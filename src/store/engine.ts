@@ -10,7 +10,7 @@ import { StoreError } from './store.ts'
  * - the id of an account, or of a key with daily credits of its own: day:DAY (leased, and process:ID with what it was granted, returned and used), days
  * - `processes`: heartbeats, time
  * - `usage`, in Redis one of `usageTags`: calls:ACCOUNT:PERIOD, hourTotals:ACCOUNT, periods, accounts:PERIOD, reportedUse:ACCOUNT:DAY, lastReports, swept
- * - `requests`: log:ACCOUNT:SPAN, spansOf:ACCOUNT, accounts:SPAN, ids:SPAN, spans, size
+ * - `requests`: log:ACCOUNT:SPAN, spansOf:ACCOUNT, accounts:SPAN, ids:SPAN, settings, spans, size
  * - `portal`: a table for each kind of record, KIND-of:ACCOUNT, expiring, expiring:SPAN
  * - each of them, while the store is copied to another one: move, changed
  */

@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../util/async.ts'
+import type { RequestLogSetting } from '../plugin/call.ts'
 
 /** A call that has ended, as its account may see it: no key, and nothing of a result. It is stored as JSON. */
 export interface LoggedRequest {
@@ -51,6 +52,14 @@ export interface RequestBatch {
   readonly accounts: readonly { readonly account: string; readonly requests: readonly LoggedRequest[] }[]
 }
 
+/** What a caller has got in place of the response of a request that is written. */
+export interface Amendment extends Pick<LoggedRequest, 'outcome' | 'code' | 'message' | 'credits'> {
+  readonly account: string
+  /** The id of its batch, and its position among the requests of the account. */
+  readonly batch: string
+  readonly position: number
+}
+
 interface RequestLogLimits {
   readonly retentionMs: number
   /** Of all accounts together. */
@@ -61,6 +70,7 @@ interface RequestLogLimits {
 export interface RequestLogStore {
   /** Where the log is full, the oldest requests of all accounts make room. */
   addRequests(batch: RequestBatch, limits: RequestLogLimits): Promise<void>
+  amendRequests(amendments: readonly Amendment[]): Promise<void>
   /** Drops what is older than the retention; of these accounts also the oldest above `maxRequestsPerAccount`. */
   sweepRequests(limits: RequestLogLimits, accounts: Iterable<string>): Promise<void>
   /** The newest first. */
@@ -68,6 +78,11 @@ export interface RequestLogStore {
   /** Those of all accounts with this request id, at most `maxFoundRequests`; the newest first. Reads their ids, and the batches that have this one, in parts. */
   findRequests(requestId: string): Promise<readonly FoundRequest[]>
   dropRequests(account: string): Promise<void>
+  /**
+   * What is stored of the account's requests from now on, whatever their processes knew when they logged them; all where undefined. Where that is less, what
+   * was stored before is dropped.
+   */
+  limitRequests(account: string, setting: RequestLogSetting | undefined): Promise<void>
 }
 
 export const maxRequestsPerAccount = 10_000

@@ -3,8 +3,9 @@ import { setImmediate } from 'node:timers/promises'
 import { parseVector, readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
 import { maxFoundRequests, maxRequestsPerAccount, requestSpanMs } from './request-log-store.ts'
-import type { FoundRequest, LoggedRequest, RequestLogStore, StoredRequest } from './request-log-store.ts'
+import type { Amendment, FoundRequest, LoggedRequest, RequestBatch, RequestLogStore, StoredRequest } from './request-log-store.ts'
 import type { StoreDays } from './store-days.ts'
+import { getOrCreate } from '../util/memoize.ts'
 
 const tag = 'requests'
 
@@ -16,27 +17,32 @@ const spansOf = (account: string): string => `spansOf:${account}`
 const accountsIn = (span: string): string => `accounts:${span}`
 /** By batch: its accounts, each with the digests of its request ids behind it. */
 const idsIn = (span: string): string => `ids:${span}`
+/** By account: what of its requests is stored, where that is not all. */
+const settings = 'settings'
 /** By span: the bytes of all accounts, with those of the ids. */
 const spans = 'spans'
 /** The bytes of all spans: a batch is written only where they stay below the limit. */
 const size = { table: 'size', field: 'bytes' }
 
 export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLogStore => ({
-  async addRequests({ id, accounts }, limits) {
+  async addRequests({ id, accounts: all }, limits) {
     const span = `${Math.floor((await days.current()).now / requestSpanMs)}`
-    const rows = accounts.map(({ account, requests }) => {
-      const value = JSON.stringify(requests)
-      return { account, value, sums: [requests.length, Buffer.byteLength(value)] as const }
-    })
-    const [first] = rows
-    if (first === undefined) return
-    const ids = accounts.map(({ account, requests }) => `${account} ${digestsOf(requests)}`).join(' ')
-    const bytes = rows.reduce((sum, row) => sum + row.sums[1], ids.length)
+    let known: readonly (string | undefined)[] = all.map(() => undefined)
     await retryCommit(async () => {
+      const accounts = limitAccounts(all, known)
+      const rows = accounts.map(({ account, requests }) => {
+        const value = JSON.stringify(requests)
+        return { account, value, sums: [requests.length, Buffer.byteLength(value)] as const }
+      })
+      const [first] = rows
+      if (first === undefined) return { result: undefined }
+      const ids = accounts.map(({ account, requests }) => `${account} ${digestsOf(requests)}`).join(' ')
+      const bytes = rows.reduce((sum, row) => sum + row.sums[1], ids.length)
       const { isDone, found } = await engine.commit(tag, {
         guards: [
           { table: logOf(first.account, span), field: id, is: undefined },
           { ...size, atMost: limits.maxBytes - bytes },
+          ...all.map(({ account }, i) => ({ table: settings, field: account, is: known[i] })),
         ],
         puts: [
           ...rows.map(({ account, value }) => ({ table: logOf(account, span), field: id, value })),
@@ -52,12 +58,24 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
         ]),
       })
       if (isDone || found[0] !== undefined) return { result: undefined }
+      const isKnown = found.slice(2).every((setting, i) => setting === known[i])
+      known = found.slice(2)
+      if (!isKnown) return undefined
       const [oldest] = await readSpans(engine)
       // A single span that is full drops what comes, until it is over.
       if (oldest === undefined || oldest === span) return { result: undefined }
       await dropSpan(engine, oldest)
       return undefined
     })
+  },
+  async amendRequests(amendments) {
+    const byBatch = new Map<string, Amendment[]>()
+    for (const amendment of amendments) getOrCreate(byBatch, `${amendment.account} ${amendment.batch}`, newAmendments).push(amendment)
+    for (const [first, ...rest] of byBatch.values()) {
+      if (first === undefined) continue
+      // A batch that was sent again may be in two.
+      for (const span of (await readAccountSpans(engine, first.account)).slice(-2)) await amendBatch(engine, span, [first, ...rest])
+    }
   },
   async sweepRequests({ retentionMs, maxBytes }, accounts) {
     const firstKept = Math.floor(((await days.current()).now - retentionMs) / requestSpanMs)
@@ -96,9 +114,61 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
     return [...found.values()].sort(byAge).slice(0, maxFoundRequests)
   },
   async dropRequests(account) {
-    for (const span of await readAccountSpans(engine, account)) await dropAccountSpan(engine, account, span)
+    await engine.commit(tag, { dels: [{ table: settings, field: account }] })
+    await dropAccount(engine, account)
+  },
+  async limitRequests(account, setting) {
+    const own = { table: settings, field: account }
+    await engine.commit(tag, setting === undefined ? { dels: [own] } : { puts: [{ ...own, value: setting }] })
+    if (setting !== undefined) await dropAccount(engine, account)
   },
 })
+
+/** What is stored of these accounts, by the setting of each. */
+const limitAccounts = (accounts: RequestBatch['accounts'], limits: readonly (string | undefined)[]): RequestBatch['accounts'] =>
+  accounts.flatMap(({ account, requests }, i) => {
+    const setting = limits[i]
+    if (setting === undefined) return [{ account, requests }]
+    return setting === 'off' ? [] : [{ account, requests: requests.map(withoutParams) }]
+  })
+
+/** The message of an error may name a parameter. */
+const withoutParams = ({ params: _params, isCut: _isCut, message: _message, ...request }: LoggedRequest): LoggedRequest => request
+
+const newAmendments = (): Amendment[] => []
+
+/** All of one batch and account. */
+const amendBatch = (engine: Engine, span: string, [first, ...rest]: readonly [Amendment, ...Amendment[]]): Promise<void> =>
+  retryCommit(async () => {
+    const { account, batch } = first
+    const own = { table: logOf(account, span), field: batch }
+    const is = (await readTable(engine, tag, own.table, [batch])).get(batch)
+    if (is === undefined) return { result: undefined }
+    const requests = JSON.parse(is) as LoggedRequest[] // written above
+    for (const { position, outcome, code, message, credits } of [first, ...rest]) {
+      const { category: _, ...request } = requests[position]!
+      requests[position] = { ...request, outcome, credits, ...(code !== undefined && { code }), ...(message !== undefined && { message }) }
+    }
+    const value = JSON.stringify(requests)
+    const bytes = Buffer.byteLength(value) - Buffer.byteLength(is)
+    const { isDone } = await engine.commit(tag, {
+      guards: [{ ...own, is }],
+      puts: [{ ...own, value }],
+      adds: [
+        { table: spans, field: span, by: bytes },
+        { ...size, by: bytes },
+      ],
+      sums: [
+        { table: spansOf(account), field: span, by: [0, bytes] },
+        { table: accountsIn(span), field: account, by: [0, bytes] },
+      ],
+    })
+    return isDone ? { result: undefined } : undefined
+  })
+
+const dropAccount = async (engine: Engine, account: string): Promise<void> => {
+  for (const span of await readAccountSpans(engine, account)) await dropAccountSpan(engine, account, span)
+}
 
 /** Read in one step, in which a Redis answers nobody else. */
 const spansPerRead = 24

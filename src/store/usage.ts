@@ -299,8 +299,11 @@ const readRows = async (engine: Engine, account: string, period: UsagePeriod, st
     engine.usageTagOf(account),
     starts.map(start => ({ table: callsOf(account, periodName(period, start)) })),
   )
-  return tables.map(table => Array.from(table, ([field, row]) => parseRow(account, field, row)))
+  return tables.map(table => Array.from(table, ([field, row]) => parseRow(account, field, row)).filter(hasCalls))
 }
+
+/** False where all calls of the group were taken back, after they had been reported. */
+const hasCalls = ({ calls, credits }: UsageRow): boolean => calls !== 0 || credits !== 0
 
 /** Groups by account and field: an account has the same ones in each period. */
 const knownGroups = boundedCache<UsageGroup>(20_000)

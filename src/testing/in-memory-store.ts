@@ -213,7 +213,9 @@ export class InMemoryUsageStore implements UsageStore {
   }
 
   usageCounts(account: string, from: number, to: number): readonly UsageCount[] {
-    const found = [...this.#rows.values()].filter(row => row.account === account && row.hour >= from && row.hour < to)
+    const found = [...this.#rows.values()].filter(
+      row => row.account === account && row.hour >= from && row.hour < to && (row.calls !== 0 || row.credits !== 0),
+    )
     return found.sort((a, b) => a.hour - b.hour)
   }
 

@@ -51,8 +51,10 @@ t.test('the young generation of V8 has its first size when a gateway listens, an
 t.test('a node gets no call before it has returned the chain ID of its network, with any number of workers', async t => {
   const responses = { eth_getBalance: { result: '0x1' }, eth_chainId: { result: '0x7a69' } }
   const [other, own, starting] = [await startFakeNode(responses), await startFakeNode(responses), await startFakeNode(responses)]
+  /** Of the node that is checked already. */
+  let polls = 0
   other.setResponse('eth_chainId', async () => {
-    await new Promise(resolve => setTimeout(resolve, 200)) // a slow node: the first call would overtake the response
+    await own.waitForRequests('eth_getBlockByNumber', polls + 1) // a slow node: the first call would overtake the response
     return { result: '0x1' }
   })
   const networks = {
@@ -70,6 +72,7 @@ t.test('a node gets no call before it has returned the chain ID of its network, 
   const address = `0x${'11'.repeat(20)}`
   for (const workers of [1, 2]) {
     deployment.writeGateway({ workers })
+    polls = own.received.filter(({ method }) => method === 'eth_getBlockByNumber').length
     starting.setResponse('eth_chainId', { error: { code: -32000, message: 'warming up' } })
     const gateway = await deployment.start()
 

@@ -261,6 +261,22 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
     t.equal(await restarted.stop(), 0)
   })
 
+  t.test('a drained node that has left the configuration is still listed, and can be put back', async t => {
+    t.equal((await deployment.run('nodes', 'drain', 'testnet', 'node-1')).code, 0)
+    deployment.writeNetwork('testnet', networkFile('testnet', [], { failover: { upstreams: [{ name: 'node-2', url: second.url }] } }))
+    const restarted = await deployment.start()
+    const list = async () => JSON.parse((await deployment.run('nodes', 'list', '--json')).stdout)
+    t.match(await list(), {
+      unconfigured: [{ network: 'testnet', name: 'node-1', condition: 'drained', drained: true, drainedBy: { kind: 'command' } }],
+    })
+    t.match((await deployment.run('nodes', 'list')).stdout, /testnet +node-1 +drained +\S+ +- +- +- +not in the configuration/)
+    const { stdout, code } = await deployment.run('nodes', 'undrain', 'testnet', 'node-1')
+    t.match({ stdout, code }, { code: 0, stdout: 'testnet/node-1 is no longer drained; it is not in the configuration\n' })
+    t.match((await list()).unconfigured, [])
+    t.match(await deployment.run('nodes', 'undrain', 'testnet', 'node-1'), { code: 1, stderr: /unknown node "node-1" of testnet/ })
+    t.equal(await restarted.stop(), 0)
+  })
+
   t.test('who has drained it and put it back is in the log of changes', async t => {
     const { stdout } = await deployment.run('changes', '--json')
     t.match(
@@ -269,6 +285,8 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
         { action: 'node-drained', target: 'testnet/node-1', by: { kind: 'operator', name: 'admin token' } },
         { action: 'node-drained', target: 'testnet/node-2' },
         { action: 'node-undrained', target: 'testnet/node-2', by: { kind: 'command' } },
+        { action: 'node-undrained', target: 'testnet/node-1' },
+        { action: 'node-drained', target: 'testnet/node-1' },
         { action: 'node-undrained', target: 'testnet/node-1' },
       ],
     )

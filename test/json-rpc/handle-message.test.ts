@@ -16,7 +16,7 @@ import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import type { BatchMemory, BatchScheduler } from '../../src/json-rpc/run-batch.ts'
 import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
 import { isJsonObject } from '../../src/util/json.ts'
-import { fakeOrigin, TestClock, TestLog, fakeAccessLog } from '../support/fakes.ts'
+import { fakeCharge, fakeOrigin, TestClock, TestLog, fakeAccessLog } from '../support/fakes.ts'
 
 const limits = { depth: 64, batch: 100, batchReply: 64 << 20, batchConcurrency: 64, batchTimeout: 30_000 }
 
@@ -411,7 +411,7 @@ t.test('the responses of a batch', async t => {
     const budget = new MemoryBudget(10 * resultBytes)
     const memory = new CallerMemory(budget, 'alice')
     const refunds: string[] = []
-    const charge = { refund: (outcome: string) => void refunds.push(outcome) }
+    const charge = fakeCharge(outcome => void refunds.push(outcome))
     let asked = 0
     const run: Next = async () => {
       await setImmediate()
@@ -478,7 +478,7 @@ const settledReplies = () => {
   const [refunded, settled]: [string[], string[]] = [[], []]
   const replyTo = (id: unknown, text = '"0x1"'): Reply =>
     resultOf(text, {
-      charge: { refund: outcome => void refunded.push(`${id} ${outcome}`) },
+      charge: fakeCharge(outcome => void refunded.push(`${id} ${outcome}`)),
       onSettled: isDelivered => void settled.push(`${id} ${isDelivered}`),
     })
   return { refunded, settled, replyTo }
@@ -624,16 +624,16 @@ t.test('a message over a limit', async t => {
 
 t.test('a response to a batch that exceeds its limit', async t => {
   const refunds: string[] = []
+  const kept: string[] = []
   const run: Next = async ({ message }) => {
     const id = String((message as { id?: Json }).id)
     return resultOf(`"${'x'.repeat(id === '2' ? 500 : 10)}"`, {
       source: id === '3' ? 'node' : 'cache',
       credits: 80,
-      charge: {
-        refund: outcome => {
-          refunds.push(`${id} ${outcome}`)
-        },
-      },
+      charge: fakeCharge(
+        outcome => void refunds.push(`${id} ${outcome}`),
+        outcome => void kept.push(`${id} ${outcome}`),
+      ),
     })
   }
   const small = (id: number): string => `{"jsonrpc":"2.0","id":${id},"result":"xxxxxxxxxx"}`
@@ -641,20 +641,23 @@ t.test('a response to a batch that exceeds its limit', async t => {
   const batch = batchOf(notification, ...['1', '2', '3', '4'].map(id => request(id)))
   const fittingBytes = batchOf(small(1), small(3)).length
 
-  t.test('replaces what does not fit with an error, and refunds its charge unless a node answered it', async t => {
-    const text = await handleToText(batch, { run, limits: { batchReply: fittingBytes } })
-    t.equal(text, batchOf(small(1), tooLarge(2), small(3), tooLarge(4)))
-    t.same(refunds.splice(0), ['2 tooLarge', '4 tooLarge'])
-    const less = await handleToText(batch, { run, limits: { batchReply: fittingBytes - 1 } })
-    t.equal(less, batchOf(small(1), tooLarge(2), tooLarge(3), tooLarge(4)))
-    t.same(refunds.splice(0), ['2 tooLarge', '4 tooLarge'])
-    const { replies } = await handle(batch, { run, limits: { batchReply: fittingBytes - 1 } })
-    t.same(
-      replies.map(({ credits }) => credits),
-      [80, 80, undefined, 80, undefined],
-    )
-    t.match(replies[3], { kind: 'tooLarge' })
-  })
+  t.test(
+    'replaces what does not fit with an error, and refunds its charge unless a node answered it; both are recorded as that error',
+    async t => {
+      const text = await handleToText(batch, { run, limits: { batchReply: fittingBytes } })
+      t.equal(text, batchOf(small(1), tooLarge(2), small(3), tooLarge(4)))
+      t.same([refunds.splice(0), kept.splice(0)], [['2 tooLarge', '4 tooLarge'], []])
+      const less = await handleToText(batch, { run, limits: { batchReply: fittingBytes - 1 } })
+      t.equal(less, batchOf(small(1), tooLarge(2), tooLarge(3), tooLarge(4)))
+      t.same([refunds.splice(0), kept.splice(0)], [['2 tooLarge', '4 tooLarge'], ['3 tooLarge']])
+      const { replies } = await handle(batch, { run, limits: { batchReply: fittingBytes - 1 } })
+      t.same(
+        replies.map(({ credits }) => credits),
+        [80, 80, undefined, 80, undefined],
+      )
+      t.match(replies[3], { kind: 'tooLarge' })
+    },
+  )
   t.test('has the outcome of each call', async t => {
     const { replies } = await handle(batch, { run, limits: { batchReply: fittingBytes } })
     const outcomes = replies.map(reply => ('kind' in reply ? reply.kind : reply.source))
@@ -665,11 +668,9 @@ t.test('a response to a batch that exceeds its limit', async t => {
     const broken: Next = async () =>
       resultOf('"xxxxxxxxxx"', {
         source: 'cache',
-        charge: {
-          refund: () => {
-            throw new Error('no')
-          },
-        },
+        charge: fakeCharge(() => {
+          throw new Error('no')
+        }),
       })
     const given = { run: broken, log, limits: { batchReply: batchOf(small(1)).length } }
     const text = await handleToText(batchOf(request('1'), request('2')), given)

@@ -4,7 +4,7 @@ import type { Charge, CreditQuota, Failure, RateQuota, Result } from '../../src/
 
 const quota: CreditQuota = { limit: 100, remaining: 20, resetsInMs: 5 }
 const rateQuota: RateQuota = { name: 'calls', limit: 10, windowMs: 1000, remaining: 3, resetsInMs: 700 }
-const charge: Charge = { refund: () => undefined }
+const charge: Charge = { refund: () => undefined, keep: () => undefined }
 const onSettled = () => undefined
 
 // Required: a member that is added to the types and not here does not compile.

@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { severityOfFailures } from '../../src/portal/failure-share.ts'
 import { formatCompact, formatDay, formatEstimate, formatNumber, groupDigits } from '../../src/portal/page/format.ts'
 import t from '../support/tap.ts'
 
@@ -7,6 +8,14 @@ t.test('a half is rounded up, as it is written', t => {
   for (let value = 5; value < 20_000; value += 5) if (formatCompact(value) !== compact.format(value)) t.fail(`${value}`)
   t.equal(formatCompact(1_650), '1.7K')
   t.equal(formatEstimate(1_650), '≈\u00a01,700')
+  t.end()
+})
+
+t.test('failed calls are of concern by their share; of fewer than 20 calls a share says little', t => {
+  const severityOf = (failedCalls: number, calls: number) => severityOfFailures({ calls, failedCalls })
+  t.same([severityOf(0, 0), severityOf(1, 1), severityOf(19, 19)], [undefined, undefined, undefined])
+  t.same([severityOf(1, 20), severityOf(21, 1_000), severityOf(20, 1_000)], ['critical', 'critical', 'warning'])
+  t.same([severityOf(6, 1_000), severityOf(5, 1_000)], ['warning', undefined])
   t.end()
 })
 

@@ -57,7 +57,10 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     networks: {
       devnet: networkFile('devnet', [node.url], { verify: { methods: { eth_getCode: 'proof' }, costs: { proof: '2x' } } }),
     },
-    gateway: { portal: { url: 'http://127.0.0.1', oidc: { ...provider.config, name: 'Example' } } },
+    gateway: {
+      portal: { url: 'http://127.0.0.1', oidc: { ...provider.config, name: 'Example' } },
+      plans: { core: { dailyCredits: 3_000_000 }, steady: { dailyCredits: 1_000, rate: '25/s', burst: 1_500 } },
+    },
     env: provider.env,
   })
   const browser = await openBrowser()
@@ -644,6 +647,20 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.reload()
     await page.waitForSelector(
       '[role=alert]:has-text("The operator has suspended this account."):has-text("Reason: Invoice 17 is unpaid. Since 20")',
+    )
+    t.same(await findAccessibilityViolations(page), [])
+    await page.context().close()
+  })
+
+  t.test('the page Plan says how many calls a second a plan allows, and at once; of a plan without a limit nothing', async t => {
+    const page = await openAs('newcomer')
+    await openPage(page, 'Plan')
+    await page.waitForSelector('.figure-label:text-is("Partner in outages")')
+    t.equal(await page.locator('.figure-label:text-is("Rate limit")').count(), 0)
+    await deployment.run('accounts', 'set', 'newcomer', '--plan', 'steady')
+    await page.reload()
+    await page.waitForSelector(
+      '.card > :has-text("Rate limit"):has-text("25 calls/s"):has-text("At once: 1,500. On networks that limit rates.")',
     )
     t.same(await findAccessibilityViolations(page), [])
     await page.context().close()

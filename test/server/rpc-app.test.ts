@@ -25,7 +25,7 @@ import type { RawJson } from '../../src/json/chunked-bytes.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import type { ResultMemory } from '../../src/json/result-memory.ts'
 import { deferred } from '../support/deferred.ts'
-import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeAccessLog, fakeCharge, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
 import { createLongResult } from '../support/long-result.ts'
 import { passTimeBySpeed } from '../support/pass-time.ts'
@@ -70,7 +70,7 @@ const openServer = async (
 ) => {
   const [clock, scheduler] = [new TestClock(), new HeldScheduler()]
   const [log, activeRequests, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
-  const charge = { refund: (outcome: string) => void refunds.push(outcome) }
+  const charge = fakeCharge(outcome => void refunds.push(outcome))
   const limits = {
     body: mib,
     frame: mib,

@@ -22,7 +22,7 @@ import type { Clock } from '../../src/services/clock.ts'
 import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import { deferred } from '../support/deferred.ts'
-import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeAccessLog, fakeCharge, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
 import { createLongResult } from '../support/long-result.ts'
 import { passTimeBySpeed } from '../support/pass-time.ts'
@@ -554,7 +554,7 @@ t.test('while 200 messages are handled, no more are read', async t => {
 t.test('a caller that requests more at once than may be queued gets what fits, and an error without a charge for the rest', async t => {
   const { deliver, caller, memoryBudget } = await open(t, 5_000)
   const refunds: string[] = []
-  const charged = { ...fakeResult('0x1'), charge: { refund: (outcome: string) => void refunds.push(outcome) } }
+  const charged = { ...fakeResult('0x1'), charge: fakeCharge(outcome => void refunds.push(outcome)) }
   for (let i = 0; i < 5; i++) deliver(10 * mib, charged, `"call-${i}"`)
   t.same(refunds, ['unavailable'])
   const messages: Buffer[] = []
@@ -590,18 +590,16 @@ t.test(
     const broken = await open(t, 60_000, { memoryBudget })
     broken.deliver(2 * mib, {
       ...fakeResult('0x1'),
-      charge: {
-        refund: () => {
-          throw new Error('no')
-        },
-      },
+      charge: fakeCharge(() => {
+        throw new Error('no')
+      }),
     })
     t.match(
       broken.log.lines,
       [{ level: 'error', fields: { err: { message: 'no' } } }],
       'a plugin whose refund throws is logged, and nothing else fails',
     )
-    other.deliver(2 * mib, { ...fakeResult('0x1'), charge: { refund: outcome => void refunds.push(outcome) } })
+    other.deliver(2 * mib, { ...fakeResult('0x1'), charge: fakeCharge(outcome => void refunds.push(outcome)) })
     t.same(refunds, ['unavailable'])
     other.caller.resume()
     t.match(JSON.parse(String((await once(other.caller, 'message'))[0])), { id: 1, error: { code: -32002 } })

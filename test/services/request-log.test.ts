@@ -6,7 +6,7 @@ import { generateApiKey } from '../../src/services/accounts/api-key.ts'
 import { RequestLog } from '../../src/services/request-log.ts'
 import type { RequestLogConfig } from '../../src/services/request-log.ts'
 import { createUsage } from '../../src/services/usage/index.ts'
-import type { LoggedRequest, RequestBatch, RequestLogStore } from '../../src/store/request-log-store.ts'
+import type { Amendment, LoggedRequest, RequestBatch, RequestLogStore } from '../../src/store/request-log-store.ts'
 import { TestClock, fakeAccount, fakeCall, fakeResult, testRequestLog } from '../support/fakes.ts'
 import { drainEventLoop } from './ledger/ledger-test-cluster.ts'
 import { shippedMethods } from './method-table/shipped-table.ts'
@@ -24,6 +24,7 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
   const clock = new TestClock()
   const batches: RequestBatch[] = []
   const swept: (readonly string[])[] = []
+  const amended: Amendment[] = []
   const state: { isDown: boolean; isReady?: Promise<void>; failures: number } = { isDown: false, failures: 0 }
   const store: RequestLogStore = {
     async addRequests(batch) {
@@ -35,6 +36,11 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
     requests: () => [],
     findRequests: async () => [],
     dropRequests: async () => undefined,
+    limitRequests: async () => undefined,
+    async amendRequests(amendments) {
+      if (state.isDown) throw new Error('connection refused')
+      amended.push(...amendments)
+    },
   }
   const log = new RequestLog(store, clock, { ...testRequestLog, ...config })
   const usage = createUsage(() => undefined, clock, log)
@@ -49,7 +55,7 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
   }
   const written = (account = fakeAccount.id): readonly LoggedRequest[] =>
     batches.flatMap(({ accounts }) => accounts.filter(each => each.account === account).flatMap(({ requests }) => requests))
-  return { clock, log, usage, state, batches, swept, end, advance, written }
+  return { clock, log, usage, state, batches, amended, swept, end, advance, written }
 }
 
 t.test('a failed call is logged with what its caller knows of it, and nothing of a result', async t => {
@@ -176,9 +182,50 @@ t.test('parameters are cut to 1 KiB, and keys and tokens in them, in messages an
 
 t.test('a call whose response cannot be delivered is logged with what the caller gets', async t => {
   const { usage, end, advance, written } = openLog()
-  usage.recordUndelivered(end({ reply: fakeResult('ok') }), 'tooLarge')
+  usage.recordUndelivered(end({ reply: fakeResult('ok') }), 'tooLarge', 0)
+  usage.recordUndelivered(end({ reply: { ...refuse('timeout'), category: 'timeout' } }), 'tooLarge', 80)
   await advance()
-  t.match(written(), [{ outcome: 'tooLarge', code: -32003, credits: 0 }])
+  t.match(written(), [
+    { outcome: 'tooLarge', code: -32003, credits: 0 },
+    { outcome: 'tooLarge', credits: 80, category: undefined },
+  ])
+})
+
+t.test('what is written already of a call whose response cannot be delivered is amended, once the store has it', async t => {
+  const { log, usage, state, batches, amended, end, advance } = openLog()
+  end({ reply: fakeResult('ok') })
+  const record = end({ reply: fakeResult('ok') })
+  state.isDown = true
+  await advance()
+  usage.recordUndelivered(record, 'unavailable', 0)
+  await advance()
+  state.isDown = false
+  await advance()
+  const change = { outcome: 'unavailable', code: -32002, credits: 0 }
+  t.match(amended, [{ account: fakeAccount.id, batch: batches[0]?.id, position: 1, ...change }])
+  const last = end({ account: { id: 'acc_2' } })
+  await advance()
+  usage.recordUndelivered(last, 'internal', 0)
+  await log.stop()
+  t.match(amended.slice(1), [{ account: 'acc_2', batch: batches[1]?.id, position: 0, outcome: 'internal' }])
+})
+
+t.test('from the reload on that turns the log down, nothing more is sent of the calls before', async t => {
+  for (const less of [{ enabled: false }, { params: false }]) {
+    const { log, usage, state, amended, end, advance, written } = openLog()
+    state.isDown = true
+    const record = end({ params: ['first'], reply: refuse('params', { message: 'first' }) })
+    await advance()
+    end({ params: ['second'] })
+    log.configure({ ...testRequestLog, ...less })
+    usage.recordUndelivered(record, 'tooLarge', 0)
+    state.isDown = false
+    await advance()
+    await advance()
+    t.equal(written().length, less.params === undefined ? 0 : 2)
+    t.equal(amended.length, less.params === undefined ? 0 : 1)
+    t.notMatch(JSON.stringify(written()), /first|second|"message"/)
+  }
 })
 
 t.test('while the store is unreachable the newest requests wait in bounded memory, and no batch is lost or changed', async t => {

@@ -130,6 +130,59 @@ export const requestLogContract = async (t: Test, open: OpenStore): Promise<void
     t.same(await idsOf('acc_2'), ['other'])
   })
 
+  t.test('a request is amended where it is, and those beside it stay', async t => {
+    const { clock, store, add, idsOf } = await setUp(t)
+    const [first, second, third] = [request('a', { time: 2 }), request('b', { time: 1, params: '[]' }), request('c', { time: 3 })]
+    await add('acc_1', [first, { ...second, category: 'reverted' }])
+    await add('acc_2', [first])
+    clock.advance(requestSpanMs)
+    await add('acc_1', [third])
+    const change = { outcome: 'tooLarge', code: -32003, message: 'x'.repeat(200), credits: 7 }
+    await store.amendRequests([
+      { account: 'acc_1', batch: 'p1-1', position: 1, ...change },
+      { account: 'acc_1', batch: 'p1-9', position: 0, ...change },
+      { account: 'acc_9', batch: 'p1-1', position: 0, ...change },
+    ])
+    const [c, a, b] = await store.requests('acc_1')
+    t.match([c, a], [third, first])
+    t.same(b, { ...second, ...change, id: b?.id })
+    t.match(await store.requests('acc_2'), [first])
+    // With the account, and 6 characters for each id.
+    const bytesOf = (requests: readonly LoggedRequest[]) => JSON.stringify(requests).length + 'acc_1 '.length + 6 * requests.length
+    const added = bytesOf([request('d')])
+    const maxBytes = [[first, { ...second, ...change }], [first], [third]].reduce((sum, each) => sum + bytesOf(each), 2 * added - 1)
+    await add('acc_1', [request('d')], { maxBytes })
+    t.equal((await idsOf()).length, 4)
+    await add('acc_1', [request('e')], { maxBytes })
+    t.same((await idsOf()).sort(), ['c', 'd', 'e'], 'the bytes of the amendment count')
+  })
+
+  t.test('what was logged before an account has less logged is not stored afterwards, whatever a process knew', async t => {
+    const { store, add } = await setUp(t)
+    const logged = request('a', { params: '["0x1"]', isCut: true, outcome: 'params', message: 'params[0] is 0x1' })
+    const { params: _params, isCut: _isCut, message: _message, ...rest } = logged
+    const stored = async () => (await store.requests('acc_1')).map(({ id: _, ...found }) => found)
+    await add('acc_1', [logged])
+    await store.limitRequests('acc_1', 'withoutParams')
+    t.same(await stored(), [], 'what was stored before is dropped')
+    const late = { id: 'p2-1', accounts: ['acc_1', 'acc_2'].map(account => ({ account, requests: [logged] })) }
+    await store.addRequests(late, limits)
+    await store.addRequests(late, limits)
+    t.same(await stored(), [rest])
+    t.match(await store.requests('acc_2'), [logged], 'of others all is stored')
+    await store.limitRequests('acc_1', 'off')
+    await add('acc_1', [logged])
+    await store.addRequests({ ...late, id: 'p2-2' }, limits)
+    t.same([await stored(), (await store.requests('acc_2')).length], [[], 2])
+    await store.limitRequests('acc_1', undefined)
+    await add('acc_1', [logged])
+    t.same(await stored(), [logged])
+    await store.limitRequests('acc_1', 'off')
+    await store.dropRequests('acc_1')
+    await add('acc_1', [logged])
+    t.same(await stored(), [logged], 'an account that is removed leaves nothing behind')
+  })
+
   t.test('the requests of an account can be dropped, which makes room', async t => {
     const { clock, store, add, idsOf } = await setUp(t)
     const large = [request('a', { params: 'x'.repeat(1_000) })]

@@ -95,6 +95,14 @@ export const usageStoreContract = async (t: Test, open: OpenStore): Promise<void
     t.same(await sums(store), [[2, 160]])
   })
 
+  t.test('a group whose calls were all taken back is no group', async t => {
+    const store = await open(t, new TestClock(start))
+    await store.reportUsage(report(1, [count({ latencies: [0, 1] }), count({ outcome: 'tooLarge', calls: 0, credits: 0 })]))
+    const taken = count({ calls: -1, credits: -80, latencies: [0, -1] })
+    await store.reportUsage(report(2, [taken, count({ outcome: 'unavailable', credits: 0 })]))
+    t.same(await all(store), [count({ outcome: 'unavailable', credits: 0 })])
+  })
+
   t.test('the totals of hours are the sums of the counts', async t => {
     const store = await open(t, new TestClock(start))
     const counts = [count(), count({ method: 'eth_getLogs', calls: 3, credits: 765 }), count({ hour: hour - 2 })]

@@ -4,7 +4,8 @@ import { toBuffer } from '../../src/json/chunked-bytes.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import type { AnyPlugin, Next, Stage } from '../../src/plugin/plugin.ts'
 import { isFailure } from '../../src/plugin/reply.ts'
-import type { Failure, Reply, Result } from '../../src/plugin/reply.ts'
+import type { RefusalKind } from '../../src/plugin/error-table.ts'
+import type { Charge, Failure, Reply, Result } from '../../src/plugin/reply.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { AccessLog } from '../../src/services/access-log.ts'
 import type { AccessLogSettings } from '../../src/services/access-log.ts'
@@ -69,6 +70,12 @@ export const fakeCall = (method: string, params: readonly Json[] = [], over: Par
 
 export const fakeResult = (value: Json, over: Partial<Reply> = {}): Reply =>
   ({ result: Buffer.from(JSON.stringify(value)), source: 'node', ...over }) as Reply // a spread of a union of shapes
+
+/** A charge, and what becomes of it. */
+export const fakeCharge = (refund: (outcome: RefusalKind) => void, keep: (outcome: RefusalKind) => void = () => undefined): Charge => ({
+  refund,
+  keep,
+})
 
 export const failureOf = (reply: Reply): Failure => {
   if (!isFailure(reply)) throw new Error('expected a failure')

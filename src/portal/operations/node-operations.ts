@@ -1,5 +1,5 @@
 import { drainNode, nodeId, readDrainedNodes, undrainNode } from '../../services/drained-nodes.ts'
-import type { DrainedNode } from '../../services/drained-nodes.ts'
+import type { DrainedNode, NodeName } from '../../services/drained-nodes.ts'
 import type { NetworkStatus, NodeCondition, UpstreamStatus } from '../../server/network-status.ts'
 import { StoreError } from '../../store/store.ts'
 import { sleep } from '../../util/async.ts'
@@ -14,7 +14,9 @@ import type { NodesView, OperationServices } from './operation.ts'
 
 type DrainedById = ReadonlyMap<string, DrainedNode>
 
-const nodeJson = (network: NetworkStatus, upstream: UpstreamStatus, drainedNodes: DrainedById, isLive: boolean) => {
+type NetworkNodes = Pick<NetworkStatus, 'name' | 'head' | 'upstreams'>
+
+const nodeJson = (network: NetworkNodes, upstream: UpstreamStatus, drainedNodes: DrainedById, isLive: boolean) => {
   const networkHead = network.head
   const drained = drainedNodes.get(nodeId({ network: network.name, upstream: upstream.name }))
   const {
@@ -53,6 +55,8 @@ export interface NodesJson {
     readonly lastHead: NonNullable<NetworkStatus['lastHead']> | null
     readonly upstreams: readonly NodeJson[]
   })[]
+  /** Drained nodes that are in no configuration any more, as far as this gateway knows. */
+  readonly unconfigured: readonly (NodeJson & { readonly network: string })[]
 }
 
 const node = {
@@ -118,6 +122,10 @@ export const nodeSchemas = {
         ...{ head: countOrNull, finalized: countOrNull, lastHead: lastHeadSchema, upstreams: listOf(object(node)) },
       }),
     ),
+    unconfigured: {
+      ...listOf(schemaRef('Node')),
+      description: 'Drained nodes that the configuration of this gateway does not have: they would be drained if they came back.',
+    },
   }),
 } as const
 
@@ -137,6 +145,17 @@ const readDrained = async (store: OperationServices['store']): Promise<DrainedBy
     throw error
   }
 }
+
+const notConfigured = 'not in the configuration'
+
+/** A node of which nothing is known but that an operator has drained it, or had. */
+const unconfiguredJson = ({ network, upstream: name }: NodeName, drained: DrainedById) => {
+  const upstream = { name, condition: 'unknown', usable: false, because: notConfigured } as const
+  return { network, ...nodeJson({ name: network, upstreams: [] }, upstream, drained, false) }
+}
+
+const isConfigured = ({ networks }: NodesView, { network, upstream }: NodeName): boolean =>
+  networks.some(each => each.name === network && each.upstreams.some(({ name }) => name === upstream))
 
 /** Throws ApiError. */
 export const findNode = ({ networks }: NodesView, network: string, node: string) => {
@@ -165,7 +184,7 @@ const classesKeptFrom = ({ reasons = [] }: UpstreamStatus): ReadonlySet<string> 
   new Set(reasons.filter(each => each.keepsAway && each.class !== allClasses).map(each => each.class))
 
 /** Classes of methods of which no other own node of the network would get calls. */
-const classesOnlyAt = ({ name: network, upstreams }: NetworkStatus, node: UpstreamStatus, drained: DrainedById): readonly string[] => {
+const classesOnlyAt = ({ name: network, upstreams }: NetworkNodes, node: UpstreamStatus, drained: DrainedById): readonly string[] => {
   if (node.partner === true) return []
   const others = upstreams.filter(
     ({ name, partner }) => partner !== true && name !== node.name && !drained.has(nodeId({ network, upstream: name })),
@@ -211,9 +230,11 @@ export const nodeOperations = [
     input: { type: 'object', properties: {} },
     output: schemaRef('Nodes'),
     async run(_input, services): Promise<NodesJson> {
-      const { networks, isLive } = await services.nodes()
+      const view = await services.nodes()
+      const { networks, isLive } = view
       const drained = await readDrained(services.store)
       return {
+        unconfigured: [...drained.values()].filter(each => !isConfigured(view, each)).map(each => unconfiguredJson(each, drained)),
         networks: networks.map(network => ({
           ...{ name: network.name, state: network.state, nodes: network.nodes, usableNodes: network.usableNodes },
           ...{ head: network.head ?? null, finalized: network.finalized ?? null, lastHead: network.lastHead ?? null },
@@ -222,10 +243,13 @@ export const nodeOperations = [
       }
     },
     command: {
-      text: ({ networks }) => [
+      text: ({ networks, unconfigured }) => [
         {
           columns: ['NETWORK', 'NODE', 'STATE', 'SINCE', 'HEAD', 'LAG', 'IN FLIGHT', 'WHY'],
-          rows: networks.flatMap(({ name, upstreams }) => upstreams.map(each => toCells(name, each))),
+          rows: [
+            ...networks.flatMap(({ name, upstreams }) => upstreams.map(each => toCells(name, each))),
+            ...unconfigured.map(each => toCells(each.network, each)),
+          ],
         },
         ...errorTable(networks),
       ],
@@ -282,16 +306,22 @@ export const nodeOperations = [
     name: 'nodes undrain',
     method: 'post',
     path: '/nodes/{network}/{node}/undrain',
-    summary: 'Sends calls to a drained node again.',
+    summary: 'Sends calls to a drained node again; one that is not in the configuration gets them once it is.',
     input: { type: 'object', properties: nodeProperties, required: ['network', 'node'] },
     output: schemaRef('Node'),
     async run(input, services) {
-      findNode(await services.nodes(), input.network, input.node)
+      const view = await services.nodes()
       const node = { network: input.network, upstream: input.node }
-      if (await undrainNode(services.store, node)) await services.accounts.record({ action: 'node-undrained', target: nodeId(node) })
-      return showNode(services, input, false)
+      const isUndrained = await undrainNode(services.store, node)
+      if (isUndrained) await services.accounts.record({ action: 'node-undrained', target: nodeId(node) })
+      return isUndrained && !isConfigured(view, node) ? unconfiguredJson(node, new Map()) : showNode(services, input, false)
     },
-    command: { positionals, text: ({ network, name }) => [`${network}/${name} gets calls again`] },
+    command: {
+      positionals,
+      text: ({ network, name, because }) => [
+        because === notConfigured ? `${network}/${name} is no longer drained; it is ${because}` : `${network}/${name} gets calls again`,
+      ],
+    },
   }),
 ]
 

@@ -5,6 +5,7 @@ import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { CallFigures } from '../../services/traffic/figures.ts'
 import { Gauges } from '../../services/traffic/gauges.ts'
 import { dayMs } from '../../util/dates.ts'
+import { minCallsForShare, severityOfFailures } from '../failure-share.ts'
 import { describeOutcome } from '../outcome-advice.ts'
 import { outcomeLabels } from '../state-labels.ts'
 
@@ -56,9 +57,6 @@ interface ObservedGateway {
   readonly now: number
 }
 
-/** Of fewer calls, a share says little. */
-const minCallsForShare = 20
-
 /** The alert rules that one reading decides. The times for which they wait are Prometheus's. */
 export const gatewayProblems = (observed: ObservedGateway): readonly GatewayProblem[] => [
   ...processProblems(observed),
@@ -69,7 +67,7 @@ const networkProblems = ({ name: network, figures, outcomes }: ObservedNetwork):
   const { calls, failedCalls, p99Ms } = figures
   const { internal = 0 } = outcomes
   return [
-    ...(calls >= minCallsForShare && failedCalls / calls > 0.02
+    ...(severityOfFailures(figures) === 'critical'
       ? [
           {
             alert: 'TollgateCallsFail',

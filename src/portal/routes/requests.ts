@@ -101,7 +101,8 @@ export const requestRoutes = [
     async handle({ person, body: { setting } }, services): Promise<RequestLogJson> {
       const known = await accountOf(services, person.account)
       const changed = await accountsAs(services, person).changeAccount(known.id, { requestLog: setting === 'on' ? null : setting })
-      if (setting !== 'on') await services.store.dropRequests(known.id)
+      // Processes learn of it within a second, and write within another what they have logged by then.
+      await services.store.limitRequests(known.id, setting === 'on' ? undefined : setting)
       return logJson(services.requestLog, changed ?? known)
     },
   }),

@@ -3,7 +3,7 @@ import { isFailure } from '../../plugin/reply.ts'
 import { successOutcome } from '../../store/usage-store.ts'
 import type { UsageStore } from '../../store/usage-store.ts'
 import type { Clock, Timer } from '../clock.ts'
-import type { EndedCall, UnwrittenRequest, RequestLog } from '../request-log.ts'
+import type { EndedCall, PendingRequest, RequestLog } from '../request-log.ts'
 import { UsageCounters } from './usage-counters.ts'
 import type { CountedCall } from './usage-counters.ts'
 import { UsageReporter } from './usage-reporter.ts'
@@ -22,7 +22,7 @@ export interface CallRecord {
   readonly counted: CountedCall
   /** As UsageCounters.count() returns it. */
   readonly period: number | undefined
-  readonly logged: UnwrittenRequest | undefined
+  readonly logged: PendingRequest | undefined
 }
 
 /** Counts of calls by account and API key, and the log of requests of each account. */
@@ -34,8 +34,8 @@ export interface Usage {
   count(call: CountedCall): void
   /** Counts a call, and offers it to the log of requests. */
   record(call: RecordedCall): CallRecord
-  /** Takes a call back from the period that has it, and counts it anew there: its response cannot be delivered, and the caller gets this in its place, free of charge. */
-  recordUndelivered(record: CallRecord, outcome: RefusalKind): void
+  /** Takes a call back from the period that has it, and counts it anew there: its response cannot be delivered, and the caller gets this in its place, for so many credits. */
+  recordUndelivered(record: CallRecord, outcome: RefusalKind, credits: number): void
 }
 
 interface UsageService extends Usage {
@@ -113,10 +113,10 @@ export const createUsage = (
     }
     return { counted, period: count(counted), logged: requestLog?.offer({ call, reply, method, network, credits, endedAtMs }) }
   },
-  recordUndelivered({ counted, period, logged }, outcome) {
+  recordUndelivered({ counted, period, logged }, outcome, credits) {
     count({ ...counted, period, calls: -1, credits: -counted.credits })
-    count({ ...counted, period, outcome, credits: 0 })
-    if (logged !== undefined) requestLog?.recordUndelivered(logged, outcome)
+    count({ ...counted, period, outcome, credits })
+    if (logged !== undefined) requestLog?.recordUndelivered(logged, outcome, credits)
   },
 })
 

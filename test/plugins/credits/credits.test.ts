@@ -29,6 +29,7 @@ const openCredits = (
   refusalOf: (account: Account) => ChargeResult | undefined = () => undefined,
   options: object = {},
   clock = new TestClock(),
+  isRefundable = true,
 ) => {
   const charges: { readonly id: string; readonly limit: number; readonly cost: number; readonly grace: unknown }[] = []
   const refunded: string[] = []
@@ -37,7 +38,7 @@ const openCredits = (
     const { id, plan } = account
     charges.push({ id, limit: plan.dailyCredits, cost, grace })
     const quota = { limit: 1_000, remaining: id === fakeKey.id ? 500 : 900, resetsInMs: 60_000 }
-    return refusalOf(account) ?? { kind: 'charged', day: 20_468, quota, refund: () => refunded.push(id) > 0 }
+    return refusalOf(account) ?? { kind: 'charged', day: 20_468, quota, refund: () => refunded.push(id) > 0 && isRefundable }
   }
   const usage = createUsage(call => void counted.push(call), clock)
   const services = { clock, methods: shippedMethods, ledger: { charge }, usage }
@@ -165,7 +166,22 @@ t.test('credits', async t => {
         { outcome: 'ok', calls: -1, credits: -255 },
         { outcome, calls: 1, credits: 0 },
       ])
+      reply.charge?.refund('internal')
+      t.equal(counted.length, 3, 'once')
     }
+  })
+
+  t.test('an answer that is not delivered counts as the error that the caller got, also where its credits stay used', async t => {
+    const [paid, ofYesterday] = [openCredits(), openCredits(undefined, {}, new TestClock(), false)]
+    ;(await paid.request(fakeResult(1))).charge?.keep('tooLarge')
+    ;(await ofYesterday.request(fakeResult(1))).charge?.refund('tooLarge')
+    t.equal(paid.refunded.length, 0)
+    for (const { counted } of [paid, ofYesterday])
+      t.match(counted, [
+        { outcome: 'ok', calls: 1, credits: 255 },
+        { outcome: 'ok', calls: -1, credits: -255 },
+        { outcome: 'tooLarge', calls: 1, credits: 255 },
+      ])
   })
 
   t.test('passes the grace of its options to the ledger', async t => {

@@ -13,6 +13,26 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.nodes
 
+const pathOf = (network: string, node: string, action: string): string =>
+  `/nodes/${encodeURIComponent(network)}/${encodeURIComponent(node)}/${action}`
+
+interface PutBackProps extends Pick<DrainProps, 'of' | 'onChanged'> {
+  readonly network: string
+  readonly name: string
+}
+
+export const PutBack = ({ network, name, of, onChanged }: PutBackProps) => {
+  const undrain = async (): Promise<void> => {
+    try {
+      await request('POST', pathOf(network, name, 'undrain'))
+      onChanged()
+    } catch (reason) {
+      showToast((reason as Error).message, 'danger')
+    }
+  }
+  return <RowButton label={text.undrain} of={of} onClick={() => void undrain()} />
+}
+
 interface DrainProps {
   readonly network: NetworkNodes
   readonly node: NodeJson
@@ -30,10 +50,9 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
   /** Why the gateway has refused, which may know better than the page. */
   const refusal = useSignal<string | undefined>(undefined)
   const isLast = refusal.value !== undefined || onlyFor.length > 0
-  const pathOf = (action: string): string => `/nodes/${encodeURIComponent(network.name)}/${encodeURIComponent(name)}/${action}`
   const drain = async (): Promise<void> => {
     try {
-      await request('POST', pathOf('drain'), { force: isLast })
+      await request('POST', pathOf(network.name, name, 'drain'), { force: isLast })
       onChanged()
     } catch (reason) {
       const { code, message } = reason as RequestError // request() throws nothing else
@@ -41,15 +60,7 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
       throw reason
     }
   }
-  const undrain = async (): Promise<void> => {
-    try {
-      await request('POST', pathOf('undrain'))
-      onChanged()
-    } catch (reason) {
-      showToast((reason as Error).message, 'danger')
-    }
-  }
-  if (drained) return <RowButton label={text.undrain} of={of} onClick={() => void undrain()} />
+  if (drained) return <PutBack network={network.name} name={name} of={of} onChanged={onChanged} />
   return (
     <>
       <RowButton label={text.drain} of={of} onClick={() => ([isAsking.value, refusal.value] = [true, undefined])} />

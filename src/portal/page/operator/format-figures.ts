@@ -1,3 +1,4 @@
+import { severityOfFailures } from '../../failure-share.ts'
 import type { Tone } from '../components/badge.tsx'
 import { formatNumber } from '../format.ts'
 
@@ -20,9 +21,13 @@ export const formatPart = (value: Figure): string =>
     return share < 0.001 ? '< 0.1 %' : `${Math.min(99.9, 100 * share).toFixed(1)} %`
   })
 
-/** Of a share of calls. */
-export const toneOfFailures = (failed: number | null): Tone =>
-  (failed ?? 0) > 0.02 ? 'danger' : (failed ?? 0) > 0.005 ? 'warn' : 'neutral'
+const tonesOfFailures = { critical: 'danger', warning: 'warn' } as const
+
+/** Of the failed calls among all. */
+export const toneOfFailures = (counts: Parameters<typeof severityOfFailures>[0]): Tone => {
+  const severity = severityOfFailures(counts)
+  return severity === undefined ? 'neutral' : tonesOfFailures[severity]
+}
 
 const bytesPerMiB = 1_048_576
 

@@ -185,7 +185,7 @@ const effectOn = ({ upstreams }: NetworkNodes): string =>
   upstreams.some(({ partner, usable }) => partner && usable !== false) ? text.callsToPartner : text.callsFail
 
 /** What callers notice: before anything else. */
-const NetworksDown = ({ networks }: NodesJson) => {
+const NetworksDown = ({ networks }: Pick<NodesJson, 'networks'>) => {
   if (networks.length === 0) return null
   const describe = (network: NetworkNodes): string =>
     `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes}), ${effectOn(network)}`
@@ -238,7 +238,7 @@ const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) =>
       <Figure
         label={<PageLink to="/operator/errors?hours=1">{text.failed}</PageLink>}
         value={formatShare(failed)}
-        tone={toneOfFailures(failed)}
+        tone={toneOfFailures(total)}
         note={`${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)}, ${text.failedNote}`}
       />
       <Figure

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type { EvidenceListJson, EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
-import type { NodeJson } from '../../operations/node-operations.ts'
+import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import type { ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
 import { nodeReasonLabels } from '../../state-labels.ts'
 import { now } from '../clock.ts'
@@ -17,7 +17,7 @@ import { formatLatency, formatMoment, formatNumber, formatSeconds, hourMs } from
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { DrainNode } from './drain-node.tsx'
+import { DrainNode, PutBack } from './drain-node.tsx'
 import { formatPart, formatRate, formatShare, toneOfFailures } from './format-figures.ts'
 import { ErrorsLink } from './links.tsx'
 import { NodeTimes, NodeWhy, byProblem, hasProblem, nameClass, toneOfNode, useNodes } from './node-state.tsx'
@@ -46,7 +46,7 @@ export const Nodes = () => {
   const needsLook = (network: NetworkNodes): boolean => hasProblem(network) || doCallsFail(trafficOf(network))
   return (
     <WhenLoaded from={nodes}>
-      {({ networks }) => {
+      {({ networks, unconfigured }) => {
         const isLong = networks.length >= minSearched
         const found = networks
           .filter(network => network.name.includes(search.value.trim().toLowerCase()) && (!isFiltered || needsLook(network)))
@@ -87,12 +87,39 @@ export const Nodes = () => {
                 }}
               />
             ))}
+            {unconfigured.length > 0 && <UnconfiguredNodes nodes={unconfigured} onChanged={nodes.reload} />}
           </>
         )
       }}
     </WhenLoaded>
   )
 }
+
+interface UnconfiguredProps {
+  readonly nodes: NodesJson['unconfigured']
+  onChanged(): void
+}
+
+/** Drained nodes that would be drained if they came back. */
+const UnconfiguredNodes = ({ nodes, onChanged }: UnconfiguredProps) => (
+  <section class="card" aria-label={text.unconfigured}>
+    <h2>{text.unconfigured}</h2>
+    <p class="lead">{text.unconfiguredHelp}</p>
+    <Table
+      caption={text.unconfigured}
+      keyOf={node => `${node.network}/${node.name}`}
+      rows={nodes}
+      columns={[
+        { title: text.upstream, cell: node => <span class="row-name">{`${node.network}/${node.name}`}</span> },
+        { title: text.state, cell: node => <NodeTimes node={node} /> },
+        {
+          title: text.actions,
+          cell: ({ network, name }) => <PutBack network={network} name={name} of={`${network}/${name}`} onChanged={onChanged} />,
+        },
+      ]}
+    />
+  </section>
+)
 
 interface NetworkProps {
   readonly network: NetworkNodes
@@ -194,7 +221,7 @@ const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network'
 }
 
 /** As Home has it. */
-const doCallsFail = (traffic: NetworkTraffic | undefined): boolean => toneOfFailures(failedShareOf(traffic)) === 'danger'
+const doCallsFail = (traffic: NetworkTraffic | undefined): boolean => traffic !== undefined && toneOfFailures(traffic) === 'danger'
 
 const failedShareOf = (traffic: NetworkTraffic | undefined): number | null =>
   traffic && traffic.calls > 0 ? traffic.failedCalls / traffic.calls : null

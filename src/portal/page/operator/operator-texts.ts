@@ -266,6 +266,8 @@ export const operatorTexts = {
     lastSeen: 'Last (UTC)',
     method: 'Method',
     requestId: 'Request id, in the log too',
+    unconfigured: 'Drained, and not in the configuration',
+    unconfiguredHelp: 'These nodes would be drained if they came back.',
     noHistory: 'No attempts have been recorded yet.',
     none: 'No calls have come yet: nodes are polled from the first one on.',
   },
