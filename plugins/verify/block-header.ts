@@ -6,6 +6,14 @@ import { encodeRlp } from './rlp.ts'
 
 type Field = readonly [name: string, toItem: typeof toBytes]
 
+/** 8 bytes. Some nodes write it as a number. */
+const toNonce = (value: Json | undefined): Buffer => {
+  const bytes = toQuantityBytes(value)
+  return bytes.length > nonceBytes ? bytes : Buffer.concat([Buffer.alloc(nonceBytes - bytes.length), bytes])
+}
+
+const nonceBytes = 8
+
 /** The fields of a header in the order of its encoding. */
 const fields: readonly Field[] = [
   ['parentHash', toBytes],
@@ -22,7 +30,7 @@ const fields: readonly Field[] = [
   ['timestamp', toQuantityBytes],
   ['extraData', toBytes],
   ['mixHash', toBytes],
-  ['nonce', toBytes],
+  ['nonce', toNonce],
 ]
 
 /** What forks have added, in their order: a header has the first of these. */
@@ -48,8 +56,13 @@ export const emptyListHash = '0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413
 /** The hash of a block's header, computed from its fields; the fields of the forks are those that the block has. Throws MalformedMember. */
 export const headerHashOf = (block: JsonObject): string => {
   const items = [...fields, ...addedFields.filter(([name]) => hasMember(block, name))].map(([name, toItem]): RlpItem => toItem(block[name]))
-  return toHex(keccak256(encodeRlp(items)))
+  const encoding = encodeRlp(items)
+  if (encoding.length > maxHeaderBytes) throw new MalformedMember()
+  return toHex(keccak256(encoding))
 }
+
+/** Those of Ethereum have 1 KiB; networks have lists of validators in `extraData`. */
+const maxHeaderBytes = 262_144
 
 /** Some nodes write null for a field of a fork that the block does not have. */
 const hasMember = (block: JsonObject, name: string): boolean => block[name] !== undefined && block[name] !== null
@@ -58,12 +71,11 @@ const hasMember = (block: JsonObject, name: string): boolean => block[name] !== 
 export const headerShapeOf = (block: JsonObject): { readonly shape: string; readonly isOfEthereum: boolean } => {
   const unknown = Object.keys(block).filter(name => !knownMembers.has(name))
   const has = addedFields.map(([name]) => hasMember(block, name))
-  const isOfEthereum = unknown.length === 0 && hasFieldsInOrder(block)
-  return { shape: [has.map(Number).join(''), ...unknown.sort()].join(' '), isOfEthereum }
+  return { shape: [has.map(Number).join(''), ...unknown.sort()].join(' '), isOfEthereum: unknown.length === 0 }
 }
 
 /** Each fork has kept the fields of those before it. With gaps, a value could be shown under the name of another field, and hash alike. */
-const hasFieldsInOrder = (block: JsonObject): boolean =>
+export const hasFieldsInOrder = (block: JsonObject): boolean =>
   addedFields.every(([name], i) => i === 0 || !hasMember(block, name) || hasMember(block, addedFields[i - 1]![0]))
 
 /** What of a header is needed for proofs, in lower case. */

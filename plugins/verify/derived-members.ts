@@ -1,9 +1,10 @@
-import { keccak256, parseHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
+import { keccak256 } from '../../src/plugin/plugin.ts'
+import type { JsonObject } from '../../src/plugin/plugin.ts'
 import type { Finding } from './chain-rules.ts'
-import { isSameHex, toBigInt, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
+import { isAbsent, isSameHex, toBigInt, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
 import { holds, withdrawalsRootOf } from './result-checks.ts'
 import { encodeRlp } from './rlp.ts'
+import { typeNameOf } from './transaction-encoding.ts'
 import type { TrustedHeader } from './block-header.ts'
 
 // Members of transactions and receipts that no root covers, and that follow from what roots cover. How they follow differs between chains.
@@ -15,9 +16,6 @@ const toFinding = (rule: string, number: number, check: () => boolean, isEvidenc
   knownFor: 'Ethereum',
   isEvidence,
 })
-
-/** A member that some nodes leave out. */
-const isAbsent = (value: Json | undefined): value is null | undefined => value === undefined || value === null
 
 /** Networks without withdrawals have an empty list of them, and may use the root for something else. */
 export const withdrawalsFinding = ({ withdrawals, withdrawalsRoot }: JsonObject, { number }: TrustedHeader): Finding =>
@@ -90,14 +88,17 @@ const findingsOfReceipt = (receipt: JsonObject, transaction: JsonObject, gasBefo
       'a receipt has the type, the sender and the recipient of its transaction',
       number,
       () =>
-        parseHexQuantity(receipt['type'] ?? '0x0') === parseHexQuantity(transaction['type'] ?? '0x0') &&
-        isSameHex(receipt['from'], transaction['from']) &&
-        isSameHex(receipt['to'] ?? null, transaction['to'] ?? null),
+        typeNameOf(receipt) === typeNameOf(transaction) &&
+        (isAbsent(receipt['from']) || isSameHex(receipt['from'], transaction['from'])) &&
+        (receipt['to'] === undefined || isSameHex(receipt['to'], transaction['to'] ?? null)),
     ),
     toFinding(
       'the address of a contract follows from its creator',
       number,
-      () => isSameHex(contractAddress ?? null, isAbsent(transaction['to']) ? contractAddressOf(transaction) : null),
+      // Some nodes name no contract where its creation has failed.
+      () =>
+        isSameHex(contractAddress ?? null, isAbsent(transaction['to']) ? contractAddressOf(transaction) : null) ||
+        (isAbsent(contractAddress) && hasFailed(receipt)),
       isAbsent(transaction['to']),
     ),
     toFinding(
@@ -114,6 +115,8 @@ const findingsOfReceipt = (receipt: JsonObject, transaction: JsonObject, gasBefo
     ),
   ]
 }
+
+const hasFailed = ({ status }: JsonObject): boolean => !isAbsent(status) && toBigInt(status) === 0n
 
 const gasPerBlob = 131_072n
 

@@ -33,7 +33,7 @@ export class FeedLogs {
       const call = this.#callTo(target, targets)
       const header = await this.#headers.withHash(hash, number, call)
       if (header === undefined) return undefined
-      if (/^0x0*$/.test(header.logsBloom)) return '[]'
+      if (!this.#blocks.mayHaveLogs(header, bloom => !/^0x0*$/.test(bloom))) return '[]'
       const proven = await this.#blocks.receiptsOf(hash, call, this.#send)
       if (proven !== undefined && !isFailed(proven)) return JSON.stringify(logsOf(proven))
     }

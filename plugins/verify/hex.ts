@@ -10,16 +10,19 @@ export const toBytes = (value: Json | undefined): Buffer => {
   return Buffer.from(value.slice(2), 'hex')
 }
 
+/** `0x` and the digits of 256 bits. Zeros before a number change no hash, so that a node could have any number of them kept here. */
+const maxQuantityLength = 66
+
 /** The bytes of a hex quantity without leading zeros: none for 0. */
 export const toQuantityBytes = (value: Json | undefined): Buffer => {
-  if (typeof value !== 'string' || !/^0x[0-9a-f]*$/i.test(value)) throw new MalformedMember()
+  if (typeof value !== 'string' || value.length > maxQuantityLength || !/^0x[0-9a-f]*$/i.test(value)) throw new MalformedMember()
   const digits = value.slice(2).replace(/^0+/, '')
   return Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex')
 }
 
 /** A hex quantity, in lower case. */
 export const toHexText = (value: Json | undefined): string => {
-  if (typeof value !== 'string' || !/^0x[0-9a-f]+$/i.test(value)) throw new MalformedMember()
+  if (typeof value !== 'string' || value.length > maxQuantityLength || !/^0x[0-9a-f]+$/i.test(value)) throw new MalformedMember()
   return value.toLowerCase()
 }
 
@@ -34,6 +37,9 @@ export const toObject = (value: Json | undefined): JsonObject => {
   if (!isJsonObject(value)) throw new MalformedMember()
   return value
 }
+
+/** A member that some nodes leave out. */
+export const isAbsent = (value: Json | undefined): value is null | undefined => value === undefined || value === null
 
 export const toHex = (bytes: Uint8Array): string => `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')}`
 

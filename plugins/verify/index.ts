@@ -85,7 +85,7 @@ export default definePlugin({
         usual: { min: '256KiB', max: '1GiB' },
         default: '32MiB',
         description:
-          'Most bytes of receipts and transactions that one eth_getLogs with the policy `proof` needs; queries that need more are checked. A full block of Ethereum has 1 MiB.',
+          'Most bytes of receipts and transactions, as blocks have them, that one eth_getLogs with the policy `proof` needs; queries that need more are checked. A full block of Ethereum has up to 1 MiB.',
       },
       maxBytes: {
         type: 'string',

@@ -49,14 +49,14 @@ export class LogAnswers {
     const chain = await this.#chainOf(call, method, next)
     if (chain === undefined || 'error' in chain) return chain
     const logs: JsonObject[] = []
-    const matching = chain.toReversed().filter(({ logsBloom }) => query.mayBeIn(logsBloom))
+    const matching = chain.toReversed().filter(header => this.#options.blocks.mayHaveLogs(header, bloom => query.mayBeIn(bloom)))
     let bytes = 0
     for (let i = 0; i < matching.length; i += concurrentBlocks) {
       const requests = matching.slice(i, i + concurrentBlocks).map(({ hash }) => this.#options.blocks.receiptsOf(hash, call, next))
       for (const request of await Promise.all(requests)) {
         const proven = request ?? notLinked(call)
         if (isFailed(proven)) return proven
-        bytes += proven.bytes + proven.block.bytes
+        bytes += proven.encodedBytes + proven.block.encodedBytes
         for (const log of logsOf(proven)) if (query.selects(log)) logs.push(log)
       }
       if (logs.length > (method.maxResults ?? Infinity))

@@ -21,6 +21,10 @@ const accepts = (accepted: Accepted, value: Json | undefined): boolean =>
 export const hasTopics = ({ topics }: JsonObject, expected: readonly Accepted[]): boolean =>
   expected.every((accepted, i) => accepts(accepted, Array.isArray(topics) ? (topics as readonly Json[])[i] : undefined)) // see toList()
 
+/** As geth and subscriptions: a position that accepts any topic needs one. Other nodes may differ, so that it is no rule for their logs. */
+const hasEnoughTopics = ({ topics }: JsonObject, { length }: readonly Accepted[]): boolean =>
+  length === 0 || (Array.isArray(topics) && topics.length >= length)
+
 /** Which logs a filter selects, and which blooms may have one. */
 export class LogQuery {
   readonly #positions: readonly Accepted[]
@@ -53,6 +57,6 @@ export class LogQuery {
   }
 
   selects(log: JsonObject): boolean {
-    return accepts(this.#address, log['address']) && hasTopics(log, this.#positions)
+    return accepts(this.#address, log['address']) && hasEnoughTopics(log, this.#positions) && hasTopics(log, this.#positions)
   }
 }

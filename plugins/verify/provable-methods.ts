@@ -17,10 +17,9 @@ export const provableHistory: readonly string[] = [
 /** The methods of which something is proven. */
 export const provableMethods: readonly string[] = [...provableStates, ...provableHistory, 'eth_getLogs']
 
-/** What cannot be proven on a chain, and why. */
+/** What can be proven on a chain alone, and why. */
 interface Unprovable {
-  /** All methods, or all but those about the state. */
-  readonly what: 'nothing' | 'state alone'
+  readonly what: 'nothing' | 'state alone' | 'history alone'
   readonly reason: string
 }
 
@@ -30,12 +29,19 @@ const polygon: Unprovable = {
   reason:
     'transactions and logs of the bridge of Polygon were under no root and in no bloom before its fork Madhugiri, and are of a type of its own since',
 }
+const shibarium: Unprovable = {
+  what: 'state alone',
+  reason: 'Shibarium has transactions and logs of its bridge under no root, as Polygon had',
+}
+const blast: Unprovable = { what: 'history alone', reason: 'Blast has accounts with fields of its own' }
 const zkSync: Unprovable = { what: 'nothing', reason: 'zkSync hashes no headers' }
 
 /** Chains whose headers do not hash as those of Ethereum, or whose nodes return what headers do not cover, by chain ID. */
 const unprovableChains: Readonly<Record<number, Unprovable>> = {
   30: { what: 'nothing', reason: 'Rootstock hashes other headers, and has another trie' },
   137: polygon,
+  109: shibarium,
+  157: shibarium,
   300: zkSync,
   324: zkSync,
   2741: { what: 'nothing', reason: 'Abstract hashes no headers, as zkSync' },
@@ -43,6 +49,8 @@ const unprovableChains: Readonly<Record<number, Unprovable>> = {
   43113: avalanche,
   43114: avalanche,
   80002: polygon,
+  81457: blast,
+  168587773: blast,
 }
 
 /** Why the method is not proven on the chain, if so. A development node has blocks as those of Ethereum under any chain ID. */
@@ -51,7 +59,8 @@ export const whyUnprovable = (
   { chainId, devNode }: Pick<Services['network'], 'chainId' | 'devNode'>,
 ): string | undefined => {
   const unprovable = devNode ? undefined : unprovableChains[chainId]
-  return unprovable === undefined || (unprovable.what === 'state alone' && provableStates.includes(method))
+  const what = provableStates.includes(method) ? 'state alone' : 'history alone'
+  return unprovable === undefined || unprovable.what === what
     ? undefined
     : `${unprovable.what} is proven on chain ${chainId}: ${unprovable.reason}`
 }

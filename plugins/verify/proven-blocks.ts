@@ -1,19 +1,21 @@
 import { LRUCache } from 'lru-cache'
-import { isFailure, isJsonNull, keccak256, parseHexQuantity, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { isFailure, isJsonNull, isJsonObject, keccak256, parseHexQuantity, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, JsonObject, Request, Result } from '../../src/plugin/plugin.ts'
-import { emptyListHash } from './block-header.ts'
+import { emptyListHash, toTrustedHeader } from './block-header.ts'
+import type { TrustedHeader } from './block-header.ts'
 import type { ChainRules, Finding } from './chain-rules.ts'
 import { MalformedMember, isSameHex, toHex, toList, toObject } from './hex.ts'
 import { isFailed, notLinked, notProvable, send, toJson, toResult } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { receiptFindings, senderFinding, transactionFindings, withdrawalsFinding } from './derived-members.ts'
-import { isEncodableIn, receiptsRootOf } from './receipts-root.ts'
+import { logsBloomOf } from './logs-bloom.ts'
+import { coveredReceiptsOf, isEncodableIn, lengthOf } from './receipts-root.ts'
+import { headerFinding, orderFinding } from './result-checks.ts'
 import { SharedRequests } from './shared-requests.ts'
-import { encodeTransaction, hasKnownEncoding, isSigned } from './transaction-encoding.ts'
+import { encodeTransaction, hasKnownEncoding, isSigned, withoutUncovered } from './transaction-encoding.ts'
 import { senderOf } from './transaction-sender.ts'
+import { emptyRoot } from './trie-proof.ts'
 import { trieRootOf } from './trie-root.ts'
-import { toTrustedHeader } from './block-header.ts'
-import type { TrustedHeader } from './block-header.ts'
 import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
 
 /** A block whose transactions are those of its header. */
@@ -28,12 +30,15 @@ interface ProvenBlock {
   readonly checkedSenders: Set<number>
   /** Of the answer that it was made from. */
   readonly bytes: number
+  /** Of the encodings of its transactions. */
+  readonly encodedBytes: number
 }
 
 interface ProvenReceipts {
   readonly block: ProvenBlock
   readonly receipts: readonly JsonObject[]
   readonly bytes: number
+  readonly encodedBytes: number
 }
 
 interface ProvenBlocksOptions {
@@ -64,6 +69,8 @@ export class ProvenBlocks {
   readonly #headerRequests = new SharedRequests<TrustedHeader | 'missing'>()
   readonly #blockRequests = new SharedRequests<ProvenBlock | 'missing'>()
   readonly #receiptRequests = new SharedRequests<ProvenReceipts | 'missing'>()
+  /** Whether the blooms of headers have all logs, as a block with logs has shown. Networks may fill them otherwise, or not at all. */
+  #areBloomsRight: boolean | undefined
 
   constructor(options: ProvenBlocksOptions) {
     this.#options = options
@@ -78,6 +85,19 @@ export class ProvenBlocks {
 
   recordHeader(header: TrustedHeader): void {
     this.#headers.set(header.hash, header)
+  }
+
+  /** Whether the block may have logs whose bits a bloom may have. */
+  mayHaveLogs({ logsBloom, receiptsRoot }: TrustedHeader, mayBeIn: (logsBloom: string) => boolean): boolean {
+    if (receiptsRoot === emptyRoot) return false
+    return !(this.#options.rules.areAllKnown || this.#areBloomsRight === true) || mayBeIn(logsBloom)
+  }
+
+  /** No node chooses what is seen here: the header has both roots. */
+  #compareBloom(proven: ProvenReceipts): void {
+    const logs = logsOf(proven)
+    if (this.#options.rules.areAllKnown || this.#areBloomsRight === false || logs.length === 0) return
+    this.#areBloomsRight = logsBloomOf(logs) === proven.block.header.logsBloom
   }
 
   /** Undefined where the node lacks it. */
@@ -103,9 +123,24 @@ export class ProvenBlocks {
       const reply = await send(shared, request, next)
       if (isFailure(reply)) return reply
       if (isJsonNull(reply.result)) return 'missing'
-      const header = toTrustedHeader(toJson(reply), () => true)
-      return header ?? this.#options.refuseWrong(reply, { cause: 'the hash of a block is not that of its header', request }, shared)
+      return this.#toHeader({ reply, request }, shared)
     })
+  }
+
+  /** Of a chain that hashes its headers otherwise nothing is proven, and no node has lied. */
+  #toHeader({ reply, request }: Pick<NodeAnswer, 'reply' | 'request'>, call: VerifiedCall): TrustedHeader | Failure {
+    const { rules, refuseWrong } = this.#options
+    const value = toJson(reply)
+    const header = toTrustedHeader(value, () => true)
+    const findings = isJsonObject(value)
+      ? [header === undefined ? headerFinding(value) : headerFinding(value, true), orderFinding(value)]
+      : []
+    const decisions = findings.map(each => rules.decide(each, call.context.target.name))
+    if (header !== undefined) return header
+    if (findings.length === 0 || decisions.includes('refuse'))
+      return refuseWrong(reply, { cause: 'the hash of a block is not that of its header', request }, call)
+    releaseResult(reply)
+    return notProvable(call, 'the hash of a block is not that of its header')
   }
 
   /** The block with its transactions; undefined where the node lacks it. */
@@ -120,6 +155,11 @@ export class ProvenBlocks {
       const value = toJson(reply)
       const header = toTrustedHeader(value, block => isSameHex(block['hash'], hash))
       const answer = { reply, request, header: header ?? this.#headers.get(hash) }
+      if (answer.header === undefined) {
+        const other = this.#toHeader(answer, shared)
+        if (isFailed(other)) return other
+        return this.#options.refuseWrong(reply, { cause: 'the header is not that of the hash', request }, shared)
+      }
       const prove = () =>
         header === undefined ? 'the header is not that of the hash' : toProvenBlock(value, header, reply.result.byteLength)
       return this.#accept(answer, shared, this.#blocks, hash, prove)
@@ -144,7 +184,10 @@ export class ProvenBlocks {
       if (isFailed(block)) return block
       if (isJsonNull(reply.result)) return notLinked(shared)
       const answer = { reply, request, header: block.header }
-      return this.#accept(answer, shared, this.#receipts, hash, () => toProvenReceipts(toJson(reply), block, reply.result.byteLength))
+      const prove = () => toProvenReceipts(toJson(reply), block, reply.result.byteLength)
+      const proven = this.#accept(answer, shared, this.#receipts, hash, prove)
+      if (!isFailed(proven)) this.#compareBloom(proven)
+      return proven
     })
     return receipts === 'missing' ? undefined : receipts
   }
@@ -182,7 +225,7 @@ export class ProvenBlocks {
     const failure = typeof checked === 'string' ? undefined : this.#findBroken(checked.findings, answer, call)
     if (failure !== undefined) return failure
     releaseResult(reply)
-    if (typeof checked === 'string') return notProvable(call, 'transactions of a type that is not known')
+    if (typeof checked === 'string') return notProvable(call, 'transactions or receipts of a kind that is not known')
     cache.set(hash, checked.value)
     if (request !== undefined && header !== undefined) this.#options.confirmRight(request, header)
     return checked.value
@@ -209,7 +252,7 @@ interface NodeAnswer {
   readonly header: TrustedHeader | undefined
 }
 
-/** What is proven, with what no root shows; or what is wrong; or `unknown` for types of transactions that are not known here. */
+/** What is proven, with what no root shows; or what is wrong; or `unknown` for types of transactions, and forms of receipts, that are not known here. */
 type Checked<T> = { readonly value: T; readonly findings: readonly Finding[] } | 'unknown' | (string & {})
 
 const withoutMalformed = <T>(prove: () => Checked<T>): Checked<T> => {
@@ -231,8 +274,10 @@ const toProvenBlock = (json: Json, header: TrustedHeader, bytes: number): Checke
   if (!transactions.every((each, i) => isSameHex(each['hash'], hashes[i]) && isAt(each, header, i)))
     return 'a transaction is not where it says'
   if (!hasUnclesOf(block)) return 'uncles are not those of the header'
-  const findings = [withdrawalsFinding(block, header), ...transactions.flatMap(each => transactionFindings(each, header))]
-  return { value: { header, block, transactions, hashes, checkedSenders: new Set(), bytes }, findings }
+  const covered = transactions.map(withoutUncovered)
+  const findings = [withdrawalsFinding(block, header), ...covered.flatMap(each => transactionFindings(each, header))]
+  const value = { header, block: { ...block, transactions: covered }, transactions: covered, hashes, checkedSenders: new Set<number>() }
+  return { value: { ...value, bytes, encodedBytes: lengthOf(encodings) }, findings }
 }
 
 /** A block has up to two uncles, of which the header has the hash of their headers. */
@@ -243,8 +288,9 @@ const toProvenReceipts = (json: Json, block: ProvenBlock, bytes: number): Checke
   const { header, transactions, hashes } = block
   const receipts = toList(json).map(toObject)
   if (!receipts.every(receipt => isEncodableIn(receipt, header))) return 'unknown'
-  if (receipts.length !== transactions.length || receiptsRootOf(receipts) !== header.receiptsRoot)
-    return 'receipts are not those of the header'
+  const covered = receipts.length === transactions.length ? coveredReceiptsOf(receipts, header) : undefined
+  if (covered === undefined) return 'receipts are not those of the header'
+  if (covered === 'unknown') return 'unknown'
   let logIndex = 0
   for (const [i, receipt] of receipts.entries()) {
     if (!isSameHex(receipt['transactionHash'], hashes[i]) || !isAt(receipt, header, i)) return 'a receipt is not where it says'
@@ -254,7 +300,7 @@ const toProvenReceipts = (json: Json, block: ProvenBlock, bytes: number): Checke
       logIndex += 1
     }
   }
-  return { value: { block, receipts, bytes }, findings: receiptFindings(receipts, transactions, header) }
+  return { value: { block, ...covered, bytes }, findings: receiptFindings(covered.receipts, transactions, header) }
 }
 
 /** Whether a transaction, a receipt or a log says of itself that it is of the transaction at that position. */

@@ -1,10 +1,12 @@
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
 import type { TrustedHeader } from './block-header.ts'
-import { toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
+import { isAbsent, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
+import { logsBloomOf } from './logs-bloom.ts'
 import { encodeRlp } from './rlp.ts'
+import { typeNameOf } from './transaction-encoding.ts'
 import { trieRootOf } from './trie-root.ts'
 
-const knownTypes: ReadonlySet<Json | undefined> = new Set(['0x0', '0x1', '0x2', '0x3', '0x4'])
+const knownTypes: ReadonlySet<string | undefined> = new Set(['0x0', '0x1', '0x2', '0x3', '0x4'])
 
 /** A deposit of the OP stack since its fork Canyon. */
 const hasVersion = ({ depositReceiptVersion }: JsonObject): boolean => typeof depositReceiptVersion === 'string'
@@ -14,25 +16,59 @@ const hasVersion = ({ depositReceiptVersion }: JsonObject): boolean => typeof de
  * and none of both before Canyon, also where the receipt has the nonce, as since Regolith.
  */
 export const isEncodableIn = (receipt: JsonObject, { hasWithdrawalsRoot }: Pick<TrustedHeader, 'hasWithdrawalsRoot'>): boolean =>
-  knownTypes.has(receipt['type'] ?? '0x0') || (receipt['type'] === '0x7e' && hasVersion(receipt) === hasWithdrawalsRoot)
+  knownTypes.has(typeNameOf(receipt)) || (isOfDeposit(receipt) && hasVersion(receipt) === hasWithdrawalsRoot)
+
+const isOfDeposit = (receipt: JsonObject): boolean => typeNameOf(receipt) === '0x7e'
 
 /** The root of these receipts of a block, as in its header. Throws MalformedMember. */
 export const receiptsRootOf = (receipts: readonly JsonObject[]): string => toHex(trieRootOf(receipts.map(encodeReceipt)))
 
-/** Until 2017 receipts had the state root in place of the status. */
+interface CoveredReceipts {
+  /** Without what the root does not cover. */
+  readonly receipts: readonly JsonObject[]
+  /** Of their encodings: the same whichever node has sent them. */
+  readonly encodedBytes: number
+}
+
+/**
+ * The receipts that the root covers, with their status, or until 2017 the state root in its place. Some nodes have both, of which one is none of the receipt.
+ * `unknown` where nodes that keep no state root have the status of an old receipt; undefined where the root is of others. Throws MalformedMember.
+ */
+export const coveredReceiptsOf = (
+  receipts: readonly JsonObject[],
+  { receiptsRoot, baseFeePerGas }: Pick<TrustedHeader, 'receiptsRoot' | 'baseFeePerGas'>,
+): CoveredReceipts | 'unknown' | undefined => {
+  // What has a fee of its block is not that old.
+  const mayBeOld = baseFeePerGas === undefined && receipts.some(({ root }) => isAbsent(root))
+  if (mayBeOld && receipts.some(({ status, root }) => isAbsent(status) && isAbsent(root))) return 'unknown'
+  for (const candidate of receipts.some(hasBoth) ? [without(receipts, 'root'), without(receipts, 'status')] : [receipts]) {
+    const encodings = candidate.map(encodeReceipt)
+    if (toHex(trieRootOf(encodings)) === receiptsRoot) return { receipts: candidate, encodedBytes: lengthOf(encodings) }
+  }
+  return mayBeOld ? 'unknown' : undefined
+}
+
+export const lengthOf = (encodings: readonly Buffer[]): number => encodings.reduce((sum, { length }) => sum + length, 0)
+
+const hasBoth = ({ status, root }: JsonObject): boolean => !isAbsent(status) && !isAbsent(root)
+
+const without = (receipts: readonly JsonObject[], name: 'root' | 'status'): readonly JsonObject[] =>
+  receipts.map(receipt => (hasBoth(receipt) ? Object.fromEntries(Object.entries(receipt).filter(([member]) => member !== name)) : receipt))
+
 const encodeReceipt = (receipt: JsonObject): Buffer => {
-  const { status, root, cumulativeGasUsed, logsBloom, logs } = receipt
+  const { status, root, cumulativeGasUsed, logsBloom } = receipt
+  const logs = toList(receipt['logs'])
   const encoding = encodeRlp([
-    status === undefined || status === null ? toBytes(root) : toQuantityBytes(status),
+    isAbsent(status) ? toBytes(root) : toQuantityBytes(status),
     toQuantityBytes(cumulativeGasUsed),
-    toBytes(logsBloom),
-    toList(logs).map(encodeLog),
-    ...(receipt['type'] === '0x7e' && hasVersion(receipt)
+    // Some providers leave it out.
+    toBytes(isAbsent(logsBloom) ? logsBloomOf(logs) : logsBloom),
+    logs.map(encodeLog),
+    ...(isOfDeposit(receipt) && hasVersion(receipt)
       ? [toQuantityBytes(receipt['depositNonce']), toQuantityBytes(receipt['depositReceiptVersion'])]
       : []),
   ])
-  const type = toQuantityBytes(receipt['type'] ?? '0x0')
-  return Buffer.concat([type, encoding])
+  return Buffer.concat([toQuantityBytes(typeNameOf(receipt)), encoding])
 }
 
 const encodeLog = (log: Json) => {

@@ -1,8 +1,8 @@
 import { isJsonObject, keccak256, parseHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
-import { headerHashOf, headerShapeOf } from './block-header.ts'
+import { hasFieldsInOrder, headerHashOf, headerShapeOf } from './block-header.ts'
 import type { Finding } from './chain-rules.ts'
-import { MalformedMember, isSameHex, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
+import { MalformedMember, isAbsent, isSameHex, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
 import { hasTopics, topicsOf } from './log-query.ts'
 import { logsBloomOf } from './logs-bloom.ts'
 import { encodeRlp } from './rlp.ts'
@@ -34,16 +34,29 @@ export const holds = (check: () => boolean): boolean => {
 
 const checkBlock = (block: JsonObject): readonly Finding[] => {
   const number = parseHexQuantity(block['number'])
+  return [headerFinding(block), orderFinding(block), ...checkTransactionsOf(block, number), ...checkWithdrawalsOf(block, number)]
+}
+
+/** `isRight`: whether the hash is that of the header, if that is known. */
+export const headerFinding = (block: JsonObject, isRight = holds(() => isSameHex(headerHashOf(block), block['hash']))): Finding => {
   const { shape, isOfEthereum } = headerShapeOf(block)
-  const header: Finding = {
+  return {
     rule: `the hash of a block is that of its header (${shape})`,
-    holds: holds(() => isSameHex(headerHashOf(block), block['hash'])),
-    block: number,
+    holds: isRight,
+    block: parseHexQuantity(block['number']),
     knownFor: isOfEthereum ? 'Ethereum' : 'no chain',
     isEvidence: true,
   }
-  return [header, ...checkTransactionsOf(block, number), ...checkWithdrawalsOf(block, number)]
 }
+
+/** Networks may have left a fork out, at any block. */
+export const orderFinding = (block: JsonObject): Finding => ({
+  rule: 'a block has the fields of each fork up to its own',
+  holds: !headerShapeOf(block).isOfEthereum || hasFieldsInOrder(block),
+  block: parseHexQuantity(block['number']),
+  knownFor: 'Ethereum',
+  isEvidence: false,
+})
 
 /** Of a block with whole transactions: that they are those that its header is of. */
 const checkTransactionsOf = (block: JsonObject, number: number | undefined): readonly Finding[] => {
@@ -145,10 +158,11 @@ const checkReceipt = (receipt: JsonObject): readonly Finding[] => {
     },
     {
       rule: 'the bloom of a receipt is that of its logs',
-      holds: holds(() => isSameHex(logsBloomOf(logs), logsBloom)),
+      // Some providers leave it out.
+      holds: isAbsent(logsBloom) || holds(() => isSameHex(logsBloomOf(logs), logsBloom)),
       block,
       knownFor: 'Ethereum',
-      isEvidence,
+      isEvidence: isEvidence && !isAbsent(logsBloom),
     },
   ]
 }

@@ -74,7 +74,7 @@ export class StateAnswers {
     const request = { method: 'eth_getProof', params: [subject.address, subject.slot === undefined ? [] : [subject.slot], param] }
     const proof = await send(call, request, next)
     if (isFailure(proof)) return proof
-    const proven = proves(toJson(proof), header, subject)
+    const proven = proof.result.byteLength > maxProofAnswerBytes ? undefined : proves(toJson(proof), header, subject)
     if (proven === undefined) return { mismatch: proof, cause: 'the proof does not lead to the state root of the block', request }
     releaseResult(proof)
     this.#options.confirmRight(request, header)
@@ -127,6 +127,8 @@ export class StateAnswers {
 }
 
 const maxAttempts = 2
+/** Two paths of 64 branches have 140 KB of hex. */
+const maxProofAnswerBytes = 262_144
 
 interface Subject {
   readonly address: string

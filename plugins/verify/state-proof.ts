@@ -29,13 +29,17 @@ export const provenAccountOf = (proof: Json, stateRoot: string, address: string)
   if (value === undefined) return absentAccount
   const fields = decodeRlp(value)
   if (isBytes(fields)) throw new MalformedMember()
-  const [nonce, balance, storageRoot, codeHash] = fields.map(field => {
+  const [nonce, balance, storageRoot, codeHash, ...others] = fields.map(field => {
     if (!isBytes(field)) throw new MalformedMember()
     return field
   })
-  if (nonce === undefined || balance === undefined || storageRoot === undefined || codeHash === undefined) throw new MalformedMember()
+  // Networks have accounts with other fields, at other places.
+  const isOfEthereum = storageRoot?.length === hashBytes && codeHash?.length === hashBytes && others.length === 0
+  if (nonce === undefined || balance === undefined || !isOfEthereum) throw new MalformedMember()
   return { nonce, balance, storageRoot: toHex(storageRoot), codeHash: toHex(codeHash) }
 }
+
+const hashBytes = 32
 
 /** The value of the only slot of the answer; no bytes for 0. Throws MalformedMember where it proves none. */
 export const provenSlotOf = (proof: Json, { storageRoot }: ProvenAccount, slot: string): Uint8Array => {

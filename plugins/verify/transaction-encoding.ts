@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
-import { toHexQuantity } from '../../src/plugin/plugin.ts'
-import { MalformedMember, toBigInt, toBytes, toList, toObject, toQuantityBytes } from './hex.ts'
+import { parseHexQuantity, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { MalformedMember, isAbsent, toBigInt, toBytes, toList, toObject, toQuantityBytes } from './hex.ts'
 import { encodeRlp } from './rlp.ts'
 import type { RlpItem } from './rlp.ts'
 
@@ -33,12 +33,19 @@ const input: ToItem = transaction => toBytes(transaction['input'] ?? transaction
 const accessList: ToItem = transaction =>
   toList(transaction['accessList'] ?? []).map(entry => {
     const { address, storageKeys } = toObject(entry)
-    return [toBytes(address), toList(storageKeys).map(toBytes)]
+    return [toBytes(address), toList(storageKeys ?? []).map(toBytes)]
   })
 
 const blobHashes: ToItem = ({ blobVersionedHashes }) => toList(blobVersionedHashes).map(toBytes)
 
-const parityOf = ({ yParity, v }: JsonObject): Buffer => toQuantityBytes(yParity ?? v)
+/** Some nodes write `v` alone, and some as that of an old transaction. */
+const parityOf = ({ yParity, v }: JsonObject): Buffer => {
+  const parity = isAbsent(yParity) ? parityOfV(toBigInt(v)) : toBigInt(yParity)
+  return toQuantityBytes(toHexQuantity(parity))
+}
+
+/** Old transactions have 27 or 28, and since EIP-155 35 or 36 and twice the chain ID. */
+const parityOfV = (v: bigint): bigint => (v <= 1n ? v : 1n - (v % 2n))
 
 const authorizations: ToItem = ({ authorizationList }) =>
   toList(authorizationList).map(entry => {
@@ -82,7 +89,7 @@ const fieldsByType: Readonly<Record<string, readonly ToItem[]>> = {
 }
 
 /** A transaction of the OP stack that comes from the chain below. */
-const isDeposit = ({ type }: JsonObject): boolean => type === '0x7e'
+const isDeposit = (transaction: JsonObject): boolean => typeOf(transaction) === '0x7e'
 
 /** What a transaction of Ethereum has beside the fields of its type. */
 const otherMembers = [
@@ -106,10 +113,16 @@ const knownMembers: ReadonlySet<string> = new Set([...otherMembers, ...memberNam
 /** What a deposit has in addition. Networks that add members to it may hash them too. */
 const depositMembers: ReadonlySet<string> = new Set([...knownMembers, 'sourceHash', 'mint', 'isSystemTx', 'depositReceiptVersion'])
 
-/** Nodes from before EIP-2718 write no type. */
-const typeOf = ({ type }: JsonObject): string | undefined => {
-  const name = type ?? '0x0'
-  return typeof name === 'string' && Object.hasOwn(fieldsByType, name) ? name : undefined
+/** The type of a transaction or its receipt, without zeros before it. Nodes from before EIP-2718 write none. */
+export const typeNameOf = ({ type }: JsonObject): string | undefined => {
+  const number = parseHexQuantity(type ?? '0x0')
+  return number === undefined ? undefined : toHexQuantity(number)
+}
+
+/** Undefined for a type that is not known here. */
+const typeOf = (transaction: JsonObject): string | undefined => {
+  const name = typeNameOf(transaction)
+  return name !== undefined && Object.hasOwn(fieldsByType, name) ? name : undefined
 }
 
 /** Whether the encoding of such a transaction is known here. */
@@ -154,13 +167,15 @@ export const signedPartOf = (transaction: JsonObject): { readonly bytes: Buffer;
     return { bytes: Buffer.concat([toQuantityBytes(type), encodeRlp(items)]), parity: parity.length === 0 ? 0 : 1 }
   }
   const v = toBigInt(transaction['v'])
-  const chainId = v < minReplayProtectedV ? undefined : (v - minReplayProtectedV) / 2n
+  const chainId = chainIdOfV(v)
   const suffix = chainId === undefined ? [] : [toQuantityBytes(toHexQuantity(chainId)), Buffer.alloc(0), Buffer.alloc(0)]
   return { bytes: encodeRlp([...items, ...suffix]), parity: v % 2n === 1n ? 0 : 1 }
 }
 
 /** From EIP-155 on, `v` has the chain ID. */
 const minReplayProtectedV = 35n
+
+const chainIdOfV = (v: bigint): bigint | undefined => (v < minReplayProtectedV ? undefined : (v - minReplayProtectedV) / 2n)
 
 /** The bytes that a transaction is hashed as, and is in the trie of its block as. Throws MalformedMember. */
 export const encodeTransaction = (transaction: JsonObject): Buffer => {
@@ -169,4 +184,39 @@ export const encodeTransaction = (transaction: JsonObject): Buffer => {
   if (!fields) throw new MalformedMember()
   const encoding = encodeRlp(fields.map(toItem => toItem(transaction)))
   return type === '0x0' ? encoding : Buffer.concat([toQuantityBytes(type), encoding])
+}
+
+/** The types that have a member. The hash of a transaction of another type does not cover it. */
+const typesWith: Readonly<Record<string, readonly string[]>> = {
+  accessList: ['0x1', '0x2', '0x3', '0x4'],
+  maxFeePerGas: ['0x2', '0x3', '0x4'],
+  maxPriorityFeePerGas: ['0x2', '0x3', '0x4'],
+  maxFeePerBlobGas: ['0x3'],
+  blobVersionedHashes: ['0x3'],
+  authorizationList: ['0x4'],
+}
+
+const saysSomething = (value: Json | undefined): boolean => !isAbsent(value) && !(Array.isArray(value) && value.length === 0)
+
+/**
+ * The transaction without what its hash, which is that of its encoding, does not show: members of other types, and a second name of a member with another
+ * value. Clients differ in what they write there, so that it is no lie.
+ */
+export const withoutUncovered = (transaction: JsonObject): JsonObject => {
+  if (isDeposit(transaction)) return transaction
+  const type = typeOf(transaction) ?? ''
+  const uncovered = Object.keys(transaction).filter(name => {
+    const types = Object.hasOwn(typesWith, name) ? typesWith[name] : undefined
+    return types !== undefined && !types.includes(type) && saysSomething(transaction[name])
+  })
+  const { v, yParity, chainId, input: bytes, data } = transaction
+  const isOfV = (value: Json, expected: bigint | undefined): boolean => expected !== undefined && toBigInt(value) === expected
+  if (type === '0x0') {
+    if (!isAbsent(yParity) && !isOfV(yParity, parityOfV(toBigInt(v)))) uncovered.push('yParity')
+    if (!isAbsent(chainId) && !isOfV(chainId, chainIdOfV(toBigInt(v)))) uncovered.push('chainId')
+  } else if (!isAbsent(v) && !isAbsent(yParity) && !isOfV(yParity, parityOfV(toBigInt(v)))) uncovered.push('v')
+  if (!isAbsent(bytes) && !isAbsent(data) && !toBytes(bytes).equals(toBytes(data))) uncovered.push('data')
+  return uncovered.length === 0
+    ? transaction
+    : Object.fromEntries(Object.entries(transaction).filter(([name]) => !uncovered.includes(name)))
 }

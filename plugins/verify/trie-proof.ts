@@ -18,6 +18,7 @@ export const valueInTrie = (root: string, key: Uint8Array, proof: readonly Buffe
     if (proof.every(node => node.equals(emptyNode))) return undefined
     throw new MalformedMember()
   }
+  if (proof.length > maxNodes || proof.some(({ length }) => length > maxNodeBytes)) throw new MalformedMember()
   const nodes = new Map(proof.map(node => [toHex(keccak256(node)), node]))
   const resolve = (hash: string): readonly RlpItem[] => {
     const node = nodes.get(hash)
@@ -42,6 +43,10 @@ export const valueInTrie = (root: string, key: Uint8Array, proof: readonly Buffe
 }
 
 const maxNibble = 15
+/** A path has 64 half bytes; a few nodes more are no harm. */
+const maxNodes = 128
+/** A branch of 16 hashes has 532 bytes. */
+const maxNodeBytes = 4_096
 const branchItemCount = 17
 
 const toNode = (item: RlpItem): readonly RlpItem[] => {

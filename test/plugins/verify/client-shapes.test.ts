@@ -1,0 +1,323 @@
+import fc from 'fast-check'
+import t from '../../support/tap.ts'
+import { headerHashOf } from '../../../plugins/verify/block-header.ts'
+import { logsBloomOf } from '../../../plugins/verify/logs-bloom.ts'
+import { coveredReceiptsOf, receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
+import type { Json } from '../../../src/plugin/call.ts'
+import { createClientBlock, failedCreation, nodeOf } from './client-block.ts'
+import type { ClientBlock } from './client-block.ts'
+import { recordedAnswers } from './official-chain.ts'
+import { openProofs } from './proof-fixture.ts'
+import { openVerify } from './verify-fixture.ts'
+import type { JsonMembers } from './verify-fixture.ts'
+
+const plain = await createClientBlock()
+const number = plain.block['number']!
+const hash = plain.block['hash']!
+const known = { head: () => Number(number) }
+
+type Change = (members: JsonMembers) => JsonMembers
+
+const without =
+  (...names: readonly string[]): Change =>
+  members =>
+    Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)))
+const adding =
+  (more: JsonMembers): Change =>
+  members => ({ ...more, ...members })
+const replacing =
+  (change: (value: string) => string, ...names: readonly string[]): Change =>
+  members =>
+    Object.fromEntries(
+      Object.entries(members).map(([name, value]) => [name, names.includes(name) && typeof value === 'string' ? change(value) : value]),
+    )
+const padded = (value: string): string => `0x0${value.slice(2)}`
+const upper = (value: string): string => `0x${value.slice(2).toUpperCase()}`
+const isOld = ({ type }: JsonMembers): boolean => Number(type) === 0
+const where =
+  (matches: (members: JsonMembers) => boolean, change: Change): Change =>
+  members =>
+    matches(members) ? change(members) : members
+const isTyped = (members: JsonMembers): boolean => !isOld(members)
+const parityOf = ({ v }: JsonMembers): string => (Number(v) === 1 || (Number(v) > 1 && Number(v) % 2 === 0) ? '0x1' : '0x0')
+const otherTypes = ['accessList', 'maxFeePerGas', 'maxPriorityFeePerGas', 'maxFeePerBlobGas', 'blobVersionedHashes', 'authorizationList']
+
+/** In what honest nodes differ: geth, Erigon, Nethermind, Besu, reth and their versions, and providers. */
+const ofBlock: Readonly<Record<string, Change>> = {
+  'total difficulty': adding({ totalDifficulty: '0xc70d815d562d3cfa955' }),
+  'no size, no uncles': without('size', 'uncles'),
+  'a nonce that is a number': replacing(() => '0x0', 'nonce'),
+  'zeros before numbers': replacing(padded, 'difficulty', 'gasUsed', 'baseFeePerGas', 'excessBlobGas'),
+  'hashes in upper case': replacing(upper, 'stateRoot', 'miner', 'logsBloom', 'receiptsRoot'),
+  'fields of forks to come are null': adding({ blockAccessListHash: null, slotNumber: null }),
+  'members of Parity': adding({ author: `0x${'c0'.repeat(20)}`, sealFields: ['0x01'] }),
+}
+const ofTransaction: Readonly<Record<string, Change>> = {
+  'no yParity': without('yParity'),
+  'v as that of an old transaction': where(isTyped, members => ({ ...members, v: parityOf(members) === '0x0' ? '0x1b' : '0x1c' })),
+  'no v where there is a yParity': where(members => isTyped(members) && 'yParity' in members, without('v')),
+  'yParity of an old transaction': where(isOld, members => ({ ...members, yParity: parityOf(members) })),
+  'null for what the type does not have': adding(Object.fromEntries(otherTypes.map(name => [name, null]))),
+  'an empty access list': adding({ accessList: [] }),
+  'a chain ID that is null': adding({ chainId: null }),
+  'no type': where(isOld, without('type')),
+  'zeros before the type and numbers': replacing(padded, 'type', 'value', 'nonce', 'gas', 'gasPrice', 'v', 'yParity', 'chainId'),
+  'data beside input': members => ({ ...members, data: members['input']! }),
+  'data in place of input': members => without('input')({ ...members, data: members['input']! }),
+  'checksums of addresses': replacing(upper, 'from', 'to', 'hash', 'blockHash'),
+  'the time of the block': adding({ blockTimestamp: '0x65' }),
+  'no gas price where there are fees': where(({ type }) => Number(type) > 1, without('gasPrice')),
+  'members of Parity': adding({ creates: null, publicKey: '0x04', raw: '0x02', standardV: '0x1', condition: null }),
+}
+const ofLog: Readonly<Record<string, Change>> = {
+  'no removed, no time': without('removed', 'blockTimestamp'),
+  'zeros before the index': replacing(padded, 'logIndex', 'transactionIndex'),
+  'a type, as Parity': adding({ type: 'mined', transactionLogIndex: '0x0' }),
+}
+const inLogs =
+  (change: Change): Change =>
+  members => ({ ...members, logs: (members['logs'] as readonly JsonMembers[]).map(change) })
+const isCall = ({ to }: JsonMembers): boolean => to !== null
+const ofReceipt: Readonly<Record<string, Change>> = {
+  'no type': where(isOld, without('type')),
+  'zeros before the type and numbers': replacing(padded, 'type', 'status', 'gasUsed', 'cumulativeGasUsed', 'effectiveGasPrice'),
+  'no bloom': without('logsBloom'),
+  'a root that is null': adding({ root: null }),
+  'no prices': without('blobGasPrice', 'effectiveGasPrice'),
+  'no sender': without('from'),
+  'no contract': where(isCall, without('contractAddress')),
+  'no contract where its creation has failed': members =>
+    Number(members['status']) === 0 ? { ...members, contractAddress: null } : members,
+  'blob gas of others': adding({ blobGasUsed: '0x0' }),
+  'addresses in upper case': replacing(upper, 'from', 'contractAddress', 'transactionHash'),
+  'members of a network': adding({ l1Fee: '0x1', author: null }),
+  ...Object.fromEntries(Object.entries(ofLog).map(([what, change]) => [`logs: ${what}`, inLogs(change)])),
+}
+
+const some = (changes: Readonly<Record<string, Change>>) => fc.subarray(Object.keys(changes))
+const apply = (changes: Readonly<Record<string, Change>>, names: readonly string[], members: JsonMembers): JsonMembers =>
+  names.reduce((changed, name) => changes[name]!(changed), members)
+
+interface Shape {
+  readonly block: readonly string[]
+  readonly transaction: readonly string[]
+  readonly receipt: readonly string[]
+}
+
+const shapedAs = ({ block, transaction, receipt }: Shape, base: ClientBlock = plain): ClientBlock => ({
+  block: apply(ofBlock, block, base.block),
+  transactions: base.transactions.map(each => apply(ofTransaction, transaction, each)),
+  receipts: base.receipts.map(each => apply(ofReceipt, receipt, each)),
+})
+
+/** What a node says about a block, by the call. */
+const answersOf = ({
+  block,
+  transactions,
+  receipts,
+}: ClientBlock): readonly (readonly [method: string, params: readonly Json[], Json])[] => [
+  ['eth_getBlockByNumber', [number, true], { ...block, transactions }],
+  ['eth_getBlockByHash', [hash, false], { ...block, transactions: plain.transactions.map(each => each['hash']!) }],
+  ['eth_getBlockReceipts', [number], receipts],
+  ['eth_getLogs', [{ fromBlock: number, toBlock: number }], receipts.flatMap(({ logs }) => logs as readonly Json[])],
+  ...transactions.map((each, i) => ['eth_getTransactionByHash', [plain.transactions[i]!['hash']!], each] as const),
+  ...receipts.map((each, i) => ['eth_getTransactionReceipt', [plain.transactions[i]!['hash']!], each] as const),
+]
+
+const shapes = [
+  ...Object.keys(ofBlock).map(name => ({ block: [name], transaction: [], receipt: [] })),
+  ...Object.keys(ofTransaction).map(name => ({ block: [], transaction: [name], receipt: [] })),
+  ...Object.keys(ofReceipt).map(name => ({ block: [], transaction: [], receipt: [name] })),
+].map((shape): [Shape] => [shape])
+const anyShape = fc.record({ block: some(ofBlock), transaction: some(ofTransaction), receipt: some(ofReceipt) })
+const lower = (value: Json): string => JSON.stringify(value).toLowerCase()
+
+t.test('what clients write in their own ways', async t => {
+  t.test('is accepted by check on Ethereum, and no node is blamed', async t => {
+    await fc.assert(
+      fc.asyncProperty(anyShape, async shape => {
+        const gateway = openVerify({ chainId: 1 })
+        for (const [method, params, value] of answersOf(shapedAs(shape)))
+          if (!(await gateway.accepts(method, params, value))) throw new Error(`${method}: ${JSON.stringify(gateway.log.lines)}`)
+        if (gateway.log.lines.length > 0) throw new Error(JSON.stringify(gateway.log.lines))
+      }),
+      { numRuns: 60 + shapes.length, examples: shapes },
+    )
+    t.pass()
+  })
+
+  t.test('is proven as it is written, whichever client is asked', async t => {
+    await fc.assert(
+      fc.asyncProperty(anyShape, async shape => {
+        const client = shapedAs(shape)
+        const answers = answersOf(client)
+        const shaped = nodeOf(client)
+        const one = async (request: Parameters<typeof shaped>[0]) =>
+          answers.find(
+            ([method, params]) => method === request.method && params[0] === request.params[0] && /Transaction/.test(method),
+          )?.[2] ?? shaped(request)
+        const { call, log } = openProofs({ one, two: nodeOf(plain) }, known)
+        for (const [method, params, value] of answers) {
+          const answer = await call(method, ...params)
+          if (answer === undefined || lower(answer) !== lower(value))
+            throw new Error(`${method}: ${JSON.stringify(answer)} for ${JSON.stringify(value)}: ${JSON.stringify(log.lines)}`)
+        }
+        if (log.lines.length > 0) throw new Error(JSON.stringify(log.lines))
+      }),
+      { numRuns: 60 + shapes.length, examples: shapes },
+    )
+    t.pass()
+  })
+})
+
+t.test('members that no hash covers', async t => {
+  const lie = (i: number, members: JsonMembers) => ({ i, members })
+  const lies = {
+    'fees of an old transaction': lie(0, { maxFeePerGas: '0x99', maxPriorityFeePerGas: '0x98' }),
+    'the access list of an old transaction': lie(0, { accessList: [{ address: `0x${'9'.repeat(40)}`, storageKeys: [] }] }),
+    'another chain ID than that of v': lie(0, { chainId: '0x99' }),
+    'a chain ID without one in v': lie(1, { chainId: '0x99' }),
+    'another parity than that of v': lie(0, { yParity: '0x7' }),
+    'another v than the parity': lie(4, { v: parityOf(plain.transactions[4]!) === '0x0' ? '0x1' : '0x0' }),
+    'blobs of a transaction without': lie(4, { blobVersionedHashes: [`0x01${'9'.repeat(62)}`] }),
+    'authorizations of a transaction without': lie(4, { authorizationList: [{ address: `0x${'9'.repeat(40)}` }] }),
+    'other data than the input': lie(4, { data: '0x9999' }),
+  }
+  for (const [what, { i, members }] of Object.entries(lies))
+    t.test(`${what}: it is left out, and the node is not blamed`, async t => {
+      const transactions = plain.transactions.with(i, { ...plain.transactions[i]!, ...members })
+      const { call, log } = openProofs({ one: nodeOf({ ...plain, transactions }), two: nodeOf(plain) }, known)
+      const expected = without(...Object.keys(members))(plain.transactions[i]!)
+      t.same(await call('eth_getTransactionByHash', expected['hash']!), expected)
+      t.match(await call('eth_getBlockByNumber', number, true), { transactions: plain.transactions.with(i, expected) })
+      t.same(log.lines, [])
+    })
+
+  t.test('a receipt has what follows from its transaction, not from what a node adds to it', async t => {
+    const transactions = plain.transactions.with(4, { ...plain.transactions[4]!, blobVersionedHashes: [`0x01${'9'.repeat(62)}`] })
+    const receipts = plain.receipts.with(4, { ...plain.receipts[4]!, blobGasUsed: '0x20000' })
+    const { call } = openProofs({ one: nodeOf({ ...plain, transactions, receipts }), two: nodeOf(plain) }, known)
+    t.equal(await call('eth_getBlockReceipts', number), undefined)
+  })
+
+  t.test('a contract that was created is not left out', async t => {
+    const withoutContract = (i: number) => plain.receipts.with(i, { ...plain.receipts[i]!, contractAddress: null })
+    const open = (i: number) => openProofs({ one: nodeOf({ ...plain, receipts: withoutContract(i) }), two: nodeOf(plain) }, known)
+    t.equal(await open(2).call('eth_getBlockReceipts', number), undefined)
+    t.ok(await open(failedCreation).call('eth_getBlockReceipts', number))
+  })
+})
+
+t.test('receipts from before 2017', async t => {
+  const recorded = recordedAnswers.find(({ name }) => name.endsWith('get-block-receipts-by-hash'))!.result as readonly JsonMembers[]
+  const header = { receiptsRoot: receiptsRootOf(recorded), baseFeePerGas: undefined }
+  const withStatus = recorded.map(adding({ status: '0x0' }))
+
+  t.test('have their state root, and no status that a node adds', async t => {
+    t.same(coveredReceiptsOf(recorded, header), { receipts: recorded, encodedBytes: 1_200 })
+    t.match(coveredReceiptsOf(withStatus, header), { receipts: recorded })
+    t.equal(coveredReceiptsOf(withStatus.map(adding({})).map(without('root')), header), 'unknown', 'of a node that keeps no state root')
+    t.equal(coveredReceiptsOf(recorded.map(without('root')), header), 'unknown', 'of one that leaves it out')
+    t.equal(coveredReceiptsOf(recorded.slice(1), header), undefined)
+  })
+
+  t.test('newer ones have their status, and no state root that a node adds', async t => {
+    const newer = { receiptsRoot: plain.block['receiptsRoot'] as string, baseFeePerGas: '0x7' }
+    t.match(coveredReceiptsOf(plain.receipts.map(adding({ root: hash })), newer), { receipts: plain.receipts })
+    t.equal(
+      coveredReceiptsOf(
+        plain.receipts.map(each => ({ ...each, status: '0x0' })),
+        newer,
+      ),
+      undefined,
+    )
+  })
+
+  t.test('of a node that keeps no state root are not proven, and it has not lied', async t => {
+    const old = await createClientBlock(header => ({
+      ...without(
+        'baseFeePerGas',
+        'withdrawalsRoot',
+        'withdrawals',
+        'blobGasUsed',
+        'excessBlobGas',
+        'parentBeaconBlockRoot',
+        'requestsHash',
+      )(header),
+      receiptsRoot: receiptsRootOf(plain.receipts.map(each => without('status')({ ...each, root: hash }))),
+    }))
+    const receipts = old.receipts.map((each): JsonMembers => without('status')({ ...each, root: hash }))
+    const nodes = { one: nodeOf(old), two: nodeOf({ ...old, receipts }) }
+    const { call, log } = openProofs(nodes, { ...known, hasFailover: true })
+    t.same(await call('eth_getBlockReceipts', number), receipts)
+    t.same(log.lines, [])
+  })
+})
+
+t.test('a chain that is not known to be as Ethereum', async t => {
+  const chainId = 777
+
+  t.test('has logs that are in no bloom: blocks are read until one has shown that blooms have them', async t => {
+    const empty = logsBloomOf([])
+    const noBloom = await createClientBlock(header => ({ ...header, logsBloom: empty }))
+    const logs = noBloom.receipts.flatMap(each => each['logs'] as readonly Json[])
+    const query = { fromBlock: number, toBlock: number }
+    const { call, feedLogs, requests, log } = openProofs({ one: nodeOf(noBloom), two: nodeOf(noBloom) }, { ...known, chainId })
+    t.same(await call('eth_getLogs', query), logs)
+    t.same(await call('eth_getLogs', query), logs)
+    t.same(await feedLogs(noBloom.block), logs)
+    t.same(log.lines, [])
+    t.equal(requests.filter(each => each.endsWith('eth_getBlockReceipts')).length, 1)
+    const asEthereum = openProofs({ one: nodeOf(plain), two: nodeOf(plain) }, { ...known, chainId })
+    const other = { ...query, address: `0x${'9'.repeat(40)}` }
+    t.same(await asEthereum.call('eth_getLogs', other), [])
+    t.equal(asEthereum.requests.filter(each => each.endsWith('eth_getBlockReceipts')).length, 1)
+  })
+
+  t.test(
+    'may hash its headers otherwise: nothing is proven of them, and no node is blamed, also where a caller names the hash',
+    async t => {
+      const foreign = { ...plain, block: { ...plain.block, l1Header: '0x01', hash: `0x${'9'.repeat(64)}` } }
+      const { call, log } = openProofs({ one: nodeOf(foreign), two: nodeOf(foreign) }, { ...known, chainId })
+      const named = foreign.block.hash
+      for (const [method, ...params] of [
+        ['eth_getBlockByHash', named, true],
+        ['eth_getBlockReceipts', named],
+        ['eth_getLogs', { blockHash: named }],
+        ['eth_getBalance', `0x${'c0'.repeat(20)}`, { blockHash: named }],
+      ] as const)
+        t.equal(await call(method, ...params), undefined, method)
+      t.same(log.lines, [])
+    },
+  )
+})
+
+t.test('a node cannot have a proof given up by more bytes than the block has', async t => {
+  const receipts = plain.receipts.map(adding({ padding: '0'.repeat(100_000) }))
+  const gateway = openProofs({ one: nodeOf({ ...plain, receipts }), two: nodeOf(plain) }, { ...known, maxProofBytes: 20_000 })
+  t.match(
+    await gateway.call('eth_getLogs', { fromBlock: number, toBlock: number }),
+    plain.receipts.flatMap(each => each['logs'] as readonly Json[]),
+  )
+  t.match(await gateway.reply('eth_getLogs', { fromBlock: number, toBlock: number }), { verified: 'proof' })
+})
+
+t.test('a position of a filter that accepts any topic needs one, as geth and subscriptions have it', async t => {
+  const { call } = openProofs({ one: nodeOf(plain), two: nodeOf(plain) }, known)
+  const logs = plain.receipts.flatMap(each => each['logs'] as readonly JsonMembers[])
+  const topicsOf = (...topics: readonly Json[]) => call('eth_getLogs', { fromBlock: number, toBlock: number, topics })
+  const withTopics = (count: number) => logs.filter(each => (each['topics'] as readonly Json[]).length >= count)
+  t.same(await topicsOf(), logs)
+  for (const any of [null, [], [null], [`0x${'a'.repeat(64)}`, null]]) {
+    t.same(await topicsOf(any), withTopics(1), JSON.stringify(any))
+    t.same(await topicsOf(any, null), withTopics(2), JSON.stringify(any))
+  }
+})
+
+t.test('numbers of more than 256 bits, which zeros do not change the hash of, are no header', async t => {
+  const long = { ...plain.block, timestamp: `0x${'0'.repeat(100_000)}65`, hash }
+  t.throws(() => headerHashOf(long))
+  t.throws(() => headerHashOf({ ...plain.block, extraData: `0x${'00'.repeat(300_000)}` }))
+  const { call } = openProofs({ one: nodeOf({ ...plain, block: long }), two: nodeOf(plain) }, known)
+  t.equal(await call('eth_getBlockByHash', hash, false), undefined)
+})
