@@ -1,4 +1,4 @@
-interface CallCounts {
+interface FailureCounts {
   readonly calls: number
   /** By the fault of nodes or of the gateway. */
   readonly failedCalls: number
@@ -8,7 +8,7 @@ interface CallCounts {
 export const minCallsForShare = 20
 
 /** Undefined where the share of failed calls is of no concern: by it both alerts and colors of the pages are decided. */
-export const severityOfFailures = ({ calls, failedCalls }: CallCounts): 'critical' | 'warning' | undefined => {
+export const severityOfFailures = ({ calls, failedCalls }: FailureCounts): 'critical' | 'warning' | undefined => {
   if (calls < minCallsForShare) return undefined
   const share = failedCalls / calls
   return share > 0.02 ? 'critical' : share > 0.005 ? 'warning' : undefined

@@ -44,7 +44,7 @@ export interface EndedCall {
 type UnwrittenRequest = { -readonly [Name in keyof LoggedRequest]: LoggedRequest[Name] }
 
 /** A request that was logged. */
-export interface PendingRequest {
+export interface OfferedRequest {
   readonly account: string
   readonly request: UnwrittenRequest
   /** Undefined while it waits in memory. */
@@ -81,7 +81,7 @@ export class RequestLog {
   readonly #bucketsByKind = new Map<string, TokenBuckets>()
   readonly #process = randomBytes(8).toString('hex')
   #config: RequestLogConfig
-  #pending: PendingRequest[] = []
+  #pending: OfferedRequest[] = []
   #pendingBytes = 0
   #batches = 0
   /** Sent again unchanged until the store has it. */
@@ -127,7 +127,7 @@ export class RequestLog {
   }
 
   /** Logs the call, where it is one to log. In memory, without I/O. Returns what recordUndelivered() takes. */
-  offer(ended: EndedCall): PendingRequest | undefined {
+  offer(ended: EndedCall): OfferedRequest | undefined {
     if (!this.#config.enabled) return undefined
     const { reply, call, endedAtMs } = ended
     const { account } = call.context
@@ -145,7 +145,7 @@ export class RequestLog {
   readonly #newBuckets = (): TokenBuckets => new TokenBuckets(this.#clock)
 
   /** The response to a call that was logged cannot be delivered; the caller gets this instead, for so many credits. */
-  recordUndelivered({ account, request, written }: PendingRequest, outcome: RefusalKind, credits: number): void {
+  recordUndelivered({ account, request, written }: OfferedRequest, outcome: RefusalKind, credits: number): void {
     const { code, message } = refusals[outcome]
     const change = { outcome, code, message, credits }
     if (written === undefined) {
@@ -189,7 +189,7 @@ export class RequestLog {
     })
   }
 
-  #add(account: string, request: UnwrittenRequest): PendingRequest {
+  #add(account: string, request: UnwrittenRequest): OfferedRequest {
     const pending = { account, request }
     this.#pending.push(pending)
     this.#pendingBytes += bytesOf(request)

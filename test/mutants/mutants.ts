@@ -735,9 +735,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     rule: 'logs are those of receipts that the header has the root of',
-    file: 'plugins/verify/proven-blocks.ts',
-    text: 'receiptsRootOf(receipts) !== header.receiptsRoot',
-    broken: 'false',
+    file: 'plugins/verify/receipts-root.ts',
+    text: 'toHex(trieRootOf(encodings)) === receiptsRoot',
+    broken: 'true',
     tests: ['test/plugins/verify/log-proofs.test.ts'],
   },
   {

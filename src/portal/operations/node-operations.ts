@@ -14,9 +14,9 @@ import type { NodesView, OperationServices } from './operation.ts'
 
 type DrainedById = ReadonlyMap<string, DrainedNode>
 
-type NetworkNodes = Pick<NetworkStatus, 'name' | 'head' | 'upstreams'>
+type NodesOfNetwork = Pick<NetworkStatus, 'name' | 'head' | 'upstreams'>
 
-const nodeJson = (network: NetworkNodes, upstream: UpstreamStatus, drainedNodes: DrainedById, isLive: boolean) => {
+const nodeJson = (network: NodesOfNetwork, upstream: UpstreamStatus, drainedNodes: DrainedById, isLive: boolean) => {
   const networkHead = network.head
   const drained = drainedNodes.get(nodeId({ network: network.name, upstream: upstream.name }))
   const {
@@ -184,7 +184,7 @@ const classesKeptFrom = ({ reasons = [] }: UpstreamStatus): ReadonlySet<string> 
   new Set(reasons.filter(each => each.keepsAway && each.class !== allClasses).map(each => each.class))
 
 /** Classes of methods of which no other own node of the network would get calls. */
-const classesOnlyAt = ({ name: network, upstreams }: NetworkNodes, node: UpstreamStatus, drained: DrainedById): readonly string[] => {
+const classesOnlyAt = ({ name: network, upstreams }: NodesOfNetwork, node: UpstreamStatus, drained: DrainedById): readonly string[] => {
   if (node.partner === true) return []
   const others = upstreams.filter(
     ({ name, partner }) => partner !== true && name !== node.name && !drained.has(nodeId({ network, upstream: name })),

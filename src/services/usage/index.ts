@@ -3,7 +3,7 @@ import { isFailure } from '../../plugin/reply.ts'
 import { successOutcome } from '../../store/usage-store.ts'
 import type { UsageStore } from '../../store/usage-store.ts'
 import type { Clock, Timer } from '../clock.ts'
-import type { EndedCall, PendingRequest, RequestLog } from '../request-log.ts'
+import type { EndedCall, OfferedRequest, RequestLog } from '../request-log.ts'
 import { UsageCounters } from './usage-counters.ts'
 import type { CountedCall } from './usage-counters.ts'
 import { UsageReporter } from './usage-reporter.ts'
@@ -22,7 +22,7 @@ export interface CallRecord {
   readonly counted: CountedCall
   /** As UsageCounters.count() returns it. */
   readonly period: number | undefined
-  readonly logged: PendingRequest | undefined
+  readonly logged: OfferedRequest | undefined
 }
 
 /** Counts of calls by account and API key, and the log of requests of each account. */
