@@ -170,7 +170,7 @@ export const openUsageStore = (engine: Engine, days: StoreDays, losses: LostWrit
 
 type LossOutcome = UsageAcknowledgment['lostWrites']
 
-/** About 3 MB. */
+/** About 2 MB. */
 const maxRepeatableCounts = 10_000
 
 /** The last reports that the store has acknowledged, by tag and process. It may lose them: then they are sent again. */

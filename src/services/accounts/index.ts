@@ -147,6 +147,6 @@ const toLookup = (row: KeyWithAccount | undefined, plans: Plans): Lookup => {
   if (account.suspended !== undefined) return { kind: 'accountSuspended' }
   const plan = effectivePlan(account, plans)
   if (plan === undefined) return { kind: 'planNotFound', plan: account.plan }
-  const { id, name, requestLog } = account
-  return deepFreeze({ kind: 'granted', key, account: { id, name, plan, ...(requestLog && { requestLog }) } }) // all calls of the key get these objects
+  const { name, requestLog } = account
+  return deepFreeze({ kind: 'granted', key, account: { id: key.account, name, plan, ...(requestLog && { requestLog }) } }) // all calls of the key get these objects
 }
