@@ -509,6 +509,23 @@ export const gatewaySchema = {
           },
           rate: rateLimitProperties.rate,
           burst: rateLimitProperties.burst,
+          offered: {
+            requires: {
+              options: ['portal.brand.support'],
+              hint: 'add portal.brand.support, such as mailto:help@example.org, where people ask for the plan',
+            },
+            type: 'boolean',
+            default: false,
+            description: 'Whether the page Plan of the dashboard compares the plan with that of the account, with a link to ask for it.',
+          },
+          price: {
+            requires: portalListener,
+            type: 'string',
+            minLength: 1,
+            maxLength: 60,
+            description: 'What the plan costs, as the page Plan of the dashboard says it.',
+            examples: ['$49 a month'],
+          },
         },
         required: ['dailyCredits'],
       },

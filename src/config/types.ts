@@ -1,8 +1,8 @@
-import type { Plan } from '../plugin/call.ts'
 import type { Infer } from '../plugin/options-schema.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import type { gatewaySchema } from './gateway-options.ts'
+import type { Plans } from '../services/accounts/effective-plan.ts'
 import type { Problem } from './problem.ts'
 import type { CompiledTable } from '../services/method-table/table-types.ts'
 
@@ -11,7 +11,7 @@ type GatewayFile = Infer<typeof gatewaySchema>
 /** gateway.yaml, checked, with defaults. Sizes are in bytes, durations in ms. */
 export interface GatewayConfig extends Omit<GatewayFile, 'workers' | 'plans'> {
   readonly workers: number
-  readonly plans: Readonly<Record<string, Plan>>
+  readonly plans: Plans
 }
 
 export type { Address, PlainStoreAddress, RedisAddress, StoreAddress } from '../plugin/options-schema.ts'

@@ -105,6 +105,13 @@ const requestLog = {
   retentionHours: number,
 }
 
+const planSchema = object({
+  ...{ name: text, dailyCredits: countOrNull, forwarding: flag },
+  rate: { ...numberOrNull, description: 'Calls per second, on networks that limit rates.' },
+  burst: { ...countOrNull, description: 'Calls that may come at once.' },
+  price: { ...textOrNull, description: 'As the operator words it.' },
+})
+
 /** What the routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
 const responseSchemas = {
   Error: errorSchema,
@@ -116,11 +123,8 @@ const responseSchemas = {
   EmailConfirmation: emailConfirmationSchema,
   Account: object({
     account: accountRefSchema,
-    plan: object({
-      ...{ name: text, dailyCredits: countOrNull, forwarding: flag },
-      rate: { type: ['number', 'null'], description: 'Calls per second, on networks that limit rates.' },
-      burst: { ...countOrNull, description: 'Calls that may come at once.' },
-    }),
+    plan: { ...planSchema, description: 'With the credits of the account’s own, if it has such.' },
+    offeredPlans: { ...listOf(planSchema), description: 'Those that the operator offers in place of this one.' },
     balance: balanceSchema,
     state: { type: 'string', enum: accountStates, description: 'Calls are refused unless it is active.' },
     suspended: timeOrNull,

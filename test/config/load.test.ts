@@ -72,7 +72,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
       accessLog: { sample: 1 },
       requestLog: { enabled: true, params: true, slow: 1000, retention: 86_400_000, maxBytes: 64 * 2 ** 20 },
       store: { kind: 'lmdb', path: join(dir, 'data') },
-      plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
+      plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false, offered: false } },
       workers: 1,
       memory: 512 * 2 ** 20,
       limits: {
@@ -130,8 +130,8 @@ usage: { retention: 30d }
       requestLog: { enabled: true, params: true, slow: 1000, retention: 86_400_000, maxBytes: 64 * 2 ** 20 },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
       plans: {
-        core: { name: 'core', dailyCredits: Number.MAX_SAFE_INTEGER, forwarding: false },
-        'growth-2': { name: 'growth-2', dailyCredits: 7, forwarding: true },
+        core: { name: 'core', dailyCredits: Number.MAX_SAFE_INTEGER, forwarding: false, offered: false },
+        'growth-2': { name: 'growth-2', dailyCredits: 7, forwarding: true, offered: false },
       },
       workers: 3,
       memory: 2 ** 31,

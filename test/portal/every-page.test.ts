@@ -49,8 +49,12 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
     gateway: {
       admin: { token: '${ADMIN_TOKEN}' },
       portal: {
-        ...{ url: 'http://127.0.0.1', publicStatus: true, signUp: { plan: 'core' } },
+        ...{ url: 'http://127.0.0.1', publicStatus: true, signUp: { plan: 'core' }, brand: { support: 'https://example.org/help' } },
         ...{ oidc: { ...provider.config, name: 'Example' }, smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' } },
+      },
+      plans: {
+        core: { dailyCredits: 3_000_000 },
+        growth: { dailyCredits: 200_000_000, forwarding: true, offered: true, price: '$49 a month' },
       },
     },
     env: { ...provider.env, ADMIN_TOKEN: adminToken, SMTP_URL: mail.url },

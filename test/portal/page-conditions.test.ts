@@ -186,7 +186,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     const methods = await holdFirst(page, '**/api/v1/networks/devnet/methods')
     await openPage(page, 'Plan')
     const heldMethods = await methods.waitForHeld()
-    await page.waitForSelector('h2:has-text("Prices") ~ .skeleton')
+    await page.waitForSelector('h2:has-text("What methods cost") ~ .skeleton')
     await heldMethods.continue()
     await page.waitForSelector('td:has-text("eth_gasPrice")')
   })

@@ -33,7 +33,7 @@ const listen = { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0'
 
 const portalGateway = (workers: number) => ({
   listen: { ...listen, trustedProxies: ['127.0.0.1'] },
-  portal: { publicStatus: true, url: 'http://127.0.0.1' },
+  portal: { publicStatus: true, url: 'http://127.0.0.1', brand: { support: 'mailto:help@example.org' } },
   workers,
 })
 
@@ -158,12 +158,14 @@ t.test('portal', async t => {
     another.abort()
   })
 
-  t.test('a stream that is open has the plans of a reload', async t => {
+  t.test('a reload changes plans, also in a stream that is open; and those that are offered', async t => {
     const { body } = await fetch(`${portalUrl}/api/v1/events`, {
       headers: { cookie: alice.cookies() },
       signal: AbortSignal.timeout(20_000),
     })
-    const plans = { core: { dailyCredits: 4_000_000 }, growth: { dailyCredits: 200_000_000 } }
+    t.match((await alice.get('/account')).json, { plan: { name: 'core', price: null }, offeredPlans: { length: 0 } }, 'none is offered')
+    const growth = { dailyCredits: 200_000_000, forwarding: true, rate: '6000/m', burst: 200, offered: true, price: '$49 a month' }
+    const plans = { growth, core: { dailyCredits: 4_000_000 }, custom: { dailyCredits: 1_000_000_000 } }
     deployment.writeGateway({ ...portalGateway(1), plans })
     process.kill(gateway.pid, 'SIGHUP')
     let received = ''
@@ -172,6 +174,11 @@ t.test('portal', async t => {
       if (received.includes('"limit":4000000')) break
     }
     t.match(received, /"limit":3000000[^]*"limit":4000000/)
+    const offered = { name: 'growth', dailyCredits: 200_000_000, forwarding: true, rate: 100, burst: 200, price: '$49 a month' }
+    t.same((await alice.get('/account')).json.offeredPlans, [offered])
+    await deployment.run('accounts', 'set', 'bob', '--plan', 'growth', '--credits', '5')
+    t.match((await bob.get('/account')).json, { plan: { ...offered, dailyCredits: 5 }, offeredPlans: { length: 0 } }, 'not beside itself')
+    await deployment.run('accounts', 'set', 'bob', '--plan', 'core', '--credits', 'plan')
     deployment.writeGateway(portalGateway(1))
     process.kill(gateway.pid, 'SIGHUP')
     await waitUntil(async () => (await alice.get('/account')).json.balance.limit === 3_000_000)

@@ -58,8 +58,16 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       devnet: networkFile('devnet', [node.url], { verify: { methods: { eth_getCode: 'proof' }, costs: { proof: '2x' } } }),
     },
     gateway: {
-      portal: { url: 'http://127.0.0.1', oidc: { ...provider.config, name: 'Example' } },
-      plans: { core: { dailyCredits: 3_000_000 }, steady: { dailyCredits: 1_000, rate: '25/s', burst: 1_500 } },
+      portal: {
+        ...{ url: 'http://127.0.0.1', brand: { support: 'mailto:help@example.org' } },
+        oidc: { ...provider.config, name: 'Example' },
+      },
+      plans: {
+        core: { dailyCredits: 3_000_000 },
+        growth: { dailyCredits: 200_000_000, forwarding: true, rate: '100/s', offered: true, price: '$49 a month' },
+        custom: { dailyCredits: 1_000_000_000 },
+        steady: { dailyCredits: 1_000, rate: '25/s', burst: 1_500 },
+      },
     },
     env: provider.env,
   })
@@ -252,8 +260,10 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('section[aria-label=Response] dd:text-is("0.01 ether")')
     await page.unroute('**/v3/*')
     await openPage(page, 'Plan')
-    await page.waitForSelector('tr:has-text("eth_getCode"):has-text("proof"):has-text("160"):has-text("80 Tollgate-Verify: none")')
-    await page.waitForSelector('tr:has-text("eth_getLogs"):has-text("check"):has-text("510 Tollgate-Verify: proof")')
+    await page.waitForSelector(
+      'tr:has-text("eth_getCode"):has-text("proof"):has-text("160"):has-text("80 credits with Tollgate-Verify: none")',
+    )
+    await page.waitForSelector('tr:has-text("eth_getLogs"):has-text("check"):has-text("510 credits with Tollgate-Verify: proof")')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Try it')
     t.match(await page.inputValue('[name=key]'), /^tg_/)
@@ -638,7 +648,14 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.match(await page.textContent('.banner.danger'), /Calls are refused until 00:00 UTC, in (\d+ h )?\d+ min\./)
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Keys')
-    t.match(await page.textContent('.banner.danger'), 'Ask the operator of this gateway.')
+    await page.click('.banner.danger >> text="Get more credits"')
+    await page.waitForSelector('tr:has-text("core"):has-text("Your plan"):has-text("800")')
+    const growth = 'tr:has-text("growth"):has-text("$49 a month"):has-text("200,000,000"):has-text("100 calls/s"):has-text("included")'
+    const ask = await page.getAttribute(`${growth} >> a:text-is("Ask for growth")`, 'href')
+    t.match(decodeURIComponent(ask ?? ''), /^mailto:help@example.org\?subject=Plan growth: acc_\w+$/)
+    t.equal(await page.locator('tr:has-text("custom")').count(), 0, 'only what is offered')
+    t.equal(await page.locator('text="Get more credits"').count(), 0, 'that is this page')
+    t.same(await findAccessibilityViolations(page), [])
     await page.click('.banner.danger >> text="See what used them"')
     await page.waitForSelector('h1:has-text("Usage")')
     t.equal(await page.locator('text="See what used them"').count(), 0, 'that is this page')

@@ -39,7 +39,7 @@ const responseSchemas = {
     changeActions: { ...listOf(text), description: 'All kinds of entries of the log of changes.' },
   }),
   ...operationSchemas,
-  Plan: partialObject({ name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number }, [
+  Plan: partialObject({ name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number, offered: flag, price: text }, [
     'name',
     'dailyCredits',
     'forwarding',

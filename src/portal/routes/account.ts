@@ -3,6 +3,7 @@ import type { Balance } from '../../services/account-reports.ts'
 import { accountState } from '../../services/accounts/account-state.ts'
 import type { AccountState } from '../../services/accounts/account-state.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
+import type { Plans } from '../../services/accounts/effective-plan.ts'
 import { hourMs, hoursPerDay, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { schemaRef } from '../openapi.ts'
 import { accountOf } from '../portal-services.ts'
@@ -17,17 +18,37 @@ interface HourReport {
   readonly credits: number
 }
 
+/** What an account gets with a plan. */
+export interface PlanJson {
+  readonly name: string
+  /** Null for a plan that no longer exists. */
+  readonly dailyCredits: number | null
+  readonly forwarding: boolean
+  /** Calls per second, and at once, on networks that limit rates. */
+  readonly rate: number | null
+  readonly burst: number | null
+  /** As the operator words it. */
+  readonly price: string | null
+}
+
+const planJson = (name: string, plan: ReturnType<typeof effectivePlan>): PlanJson => {
+  const { dailyCredits = null, forwarding = false, rate = null, burst = null, price = null } = plan ?? {}
+  return { name, dailyCredits, forwarding, rate, burst, price }
+}
+
+/** Those that the operator offers in place of this one, by their credits. */
+const offersBeside = (own: string, plans: Plans): readonly PlanJson[] =>
+  Object.values(plans)
+    .filter(({ name, offered }) => offered === true && name !== own)
+    .sort((a, b) => a.dailyCredits - b.dailyCredits)
+    .map(plan => planJson(plan.name, plan))
+
 /** The credits of an account now, and its calls of a day: all that the page Overview shows. It is read where calls are served. */
 export interface AccountReport {
   readonly account: { readonly id: string; readonly name: string }
-  readonly plan: {
-    readonly name: string
-    readonly dailyCredits: number | null
-    readonly forwarding: boolean
-    /** Calls per second, and at once, on networks that limit rates. */
-    readonly rate: number | null
-    readonly burst: number | null
-  }
+  /** With the credits of the account's own, if it has such. */
+  readonly plan: PlanJson
+  readonly offeredPlans: readonly PlanJson[]
   readonly balance: Balance
   /** Calls are refused unless it is active. */
   readonly state: AccountState
@@ -60,10 +81,8 @@ export const readAccountReport = async (
   const creditsPerHour = creditsOfLastHour(hours, clock.now())
   return {
     account: { id, name },
-    plan: {
-      ...{ name: planName, dailyCredits: plan?.dailyCredits ?? null, forwarding: plan?.forwarding ?? false },
-      ...{ rate: plan?.rate ?? null, burst: plan?.burst ?? null },
-    },
+    plan: planJson(planName, plan),
+    offeredPlans: offersBeside(planName, plans),
     balance,
     state: accountState(row),
     suspended: isoTimeOrNull(row.suspended),

@@ -50,11 +50,14 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
       <Banner tone="danger" title={text.spent}>
         {text.refused} {untilReset}. {left > 0 && `${text.rest} ${formatNumber(left)}.`}{' '}
         {path.value !== '/usage' && (
-          <a href="/usage" onClick={followLink}>
-            {text.why}
-          </a>
-        )}{' '}
-        <ContactSupport />
+          <>
+            <a href="/usage" onClick={followLink}>
+              {text.why}
+            </a>
+            {' · '}
+          </>
+        )}
+        {path.value !== '/plan' && <GetMore />}
       </Banner>
     )
   }
@@ -65,10 +68,18 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
     <Banner tone="warn" title={`${percent} % ${text.used}`}>
       {runsOutAt === null
         ? `${text.lasts} ${untilReset}.`
-        : `${text.runsOut} ${formatHour(runsOutAt)}, ${text.in} ${formatDuration(Date.parse(runsOutAt) - now.value)}; ${text.then} ${formatHour(resetAt)}.`}
+        : `${text.runsOut} ${formatHour(runsOutAt)}, ${text.in} ${formatDuration(Date.parse(runsOutAt) - now.value)}; ${text.then} ${formatHour(resetAt)}.`}{' '}
+      <GetMore />
     </Banner>
   )
 }
+
+/** The page says which plans there are, and whom to ask. */
+const GetMore = () => (
+  <a href="/plan" onClick={followLink}>
+    {text.getMore}
+  </a>
+)
 
 const DeletedBanner = ({ deleteAt }: Pick<AccountReport, 'deleteAt'>) => (
   <Banner tone="danger" title={text.deleted}>

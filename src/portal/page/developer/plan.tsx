@@ -1,6 +1,9 @@
 import { useSignal } from '@preact/signals'
 import type { PortalMethod } from '../../portal-services.ts'
+import type { AccountReport, PlanJson } from '../../routes/account.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
+import { brand } from '../brand.ts'
+import { Badge } from '../components/badge.tsx'
 import { Notice, SearchField, Select, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Figure } from '../components/figure.tsx'
@@ -25,10 +28,7 @@ export const Plan = () => {
   const network = names.find(name => name === chosen.value) ?? preferred(networks.data.value)?.name
   return (
     <>
-      <OwnPlan />
-      <p>
-        {text.needMore} <ContactSupport />
-      </p>
+      <Plans />
       <h2>{text.prices}</h2>
       <Notice text={networks.error.value} />
       {network === undefined ? (
@@ -40,26 +40,114 @@ export const Plan = () => {
   )
 }
 
-const OwnPlan = () => {
-  const plan = account.value?.plan
-  if (plan === undefined) return <Skeleton height={5.5} />
+const Plans = () => {
+  const current = account.value
+  if (current === undefined) return <Skeleton height={5.5} />
   return (
-    <div class="card cards">
-      <Figure label={texts.overview.plan} value={plan.name} />
-      <Figure label={texts.overview.perDayTitle} value={formatNumber(plan.dailyCredits)} note={text.resets} />
-      <Figure
-        label={text.forwarding}
-        value={plan.forwarding ? text.included : text.notIncluded}
-        note={plan.forwarding ? text.forwardingHelp : text.noForwardingHelp}
-      />
-      {plan.rate !== null && (
-        <Figure
-          label={texts.keys.rate}
-          value={`${formatNumber(plan.rate)} ${text.perSecond}`}
-          note={plan.burst === null ? text.rateHelp : `${text.burst} ${formatNumber(plan.burst)}. ${text.rateHelp}`}
-        />
+    <>
+      <OwnPlan plan={current.plan} />
+      {current.offeredPlans.length > 0 ? (
+        <PlanComparison account={current} />
+      ) : (
+        <p>
+          {text.needMore} <ContactSupport />
+        </p>
       )}
-    </div>
+    </>
+  )
+}
+
+const OwnPlan = ({ plan }: { readonly plan: PlanJson }) => (
+  <div class="card cards">
+    <Figure label={text.yourPlan} value={plan.name} note={plan.price ?? undefined} />
+    <Figure label={texts.overview.perDayTitle} value={formatNumber(plan.dailyCredits)} note={text.resets} />
+    <Figure
+      label={text.forwarding}
+      value={plan.forwarding ? text.included : text.notIncluded}
+      note={plan.forwarding ? text.forwardingHelp : text.noForwardingHelp}
+    />
+    {plan.rate !== null && <Figure label={texts.keys.rate} value={formatRate(plan.rate)} note={`${formatBurst(plan)}${text.rateHelp}`} />}
+  </div>
+)
+
+const formatRate = (rate: number): string => `${formatNumber(rate)} ${text.perSecond}`
+
+const formatBurst = ({ burst }: Pick<PlanJson, 'burst'>): string => (burst === null ? '' : `${text.burst} ${formatNumber(burst)}. `)
+
+/** What the account would get with each plan that is offered, beside what it has. */
+const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { readonly account: AccountReport }) => {
+  const plans = [own, ...offeredPlans].toSorted((a, b) => (a.dailyCredits ?? 0) - (b.dailyCredits ?? 0))
+  return (
+    <>
+      <h2>{text.compare}</h2>
+      <Table
+        caption={text.compare}
+        keyOf={({ name }) => name}
+        rows={plans}
+        columns={[
+          {
+            title: text.name,
+            cell: plan => (
+              <span class="buttons">
+                <span class="row-name">{plan.name}</span>
+                {plan === own && (
+                  <Badge isLabel tone="accent">
+                    {text.yourPlan}
+                  </Badge>
+                )}
+              </span>
+            ),
+          },
+          ...(plans.some(({ price }) => price !== null) ? [{ title: text.price, cell: ({ price }: PlanJson) => price ?? '–' }] : []),
+          {
+            title: texts.overview.perDayTitle,
+            isNumber: true,
+            cell: ({ dailyCredits }) => (
+              <>
+                {formatNumber(dailyCredits)}
+                {dailyCredits !== null && own.dailyCredits !== null && dailyCredits > own.dailyCredits && (
+                  <p class="help">
+                    {formatTimes(dailyCredits / own.dailyCredits)} {text.timesYours}
+                  </p>
+                )}
+              </>
+            ),
+          },
+          ...(plans.some(({ rate }) => rate !== null)
+            ? [
+                {
+                  title: texts.keys.rate,
+                  cell: (plan: PlanJson) => (
+                    <>
+                      {plan.rate === null ? texts.keys.noLimit : formatRate(plan.rate)}
+                      {plan.burst !== null && <p class="help">{formatBurst(plan)}</p>}
+                    </>
+                  ),
+                },
+              ]
+            : []),
+          ...(plans.some(({ forwarding }) => forwarding)
+            ? [{ title: text.forwarding, cell: ({ forwarding }: PlanJson) => (forwarding ? text.included : text.notIncluded) }]
+            : []),
+          { title: texts.keys.actions, cell: plan => (plan === own ? '–' : <AskFor plan={plan.name} of={account.id} />) },
+        ]}
+      />
+    </>
+  )
+}
+
+/** `67`, `1.5`. */
+const formatTimes = (ratio: number): string => formatNumber(Number(ratio.toPrecision(2)))
+
+/** A mail says what it is about. */
+const AskFor = ({ plan, of }: { readonly plan: string; readonly of: string }) => {
+  const subject = brand.support?.startsWith('mailto:') === true ? `?subject=${encodeURIComponent(`${text.name} ${plan}: ${of}`)}` : ''
+  return brand.support === undefined ? (
+    <ContactSupport />
+  ) : (
+    <a class="button quiet small" href={`${brand.support}${subject}`} target="_blank" rel="noopener">
+      {text.askFor} {plan}
+    </a>
   )
 }
 
@@ -89,7 +177,6 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
       <WhenLoaded from={methods} skeleton={<Skeleton lines={12} />}>
         {found => {
           const shown = found.filter(matches).toSorted(compare)
-          const isVerified = found.some(({ verification }) => verification !== undefined)
           return shown.length === 0 ? (
             <EmptyState icon="search" title={texts.nothingFound} />
           ) : (
@@ -98,22 +185,20 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
               keyOf={row => row.name}
               rows={shown}
               columns={[
+                { title: text.method, narrow: 'name', cell: ({ name }) => <code>{name}</code> },
+                { title: text.does, narrow: 'rest', cell: row => <Summary method={row} /> },
                 {
-                  title: text.method,
-                  cell: ({ name }) => (
+                  title: text.credits,
+                  narrow: 'end',
+                  isNumber: true,
+                  cell: ({ credits }) => (
                     <>
-                      <code>{name}</code>
-                      <p class="help">{summaryOf(name)}</p>
+                      {formatNumber(credits)}
+                      <span class="when-narrow"> {texts.credits.toLowerCase()}</span>
                     </>
                   ),
                 },
-                ...(isVerified ? [{ title: text.verification, cell: (row: PortalMethod) => row.verification ?? text.notVerified }] : []),
-                { title: text.credits, isNumber: true, cell: row => <Credits method={row} /> },
-                {
-                  title: text.perDay,
-                  isNumber: true,
-                  cell: ({ credits }) => formatNumber(callsPerDay(credits)),
-                },
+                { title: text.perDay, isNumber: true, cell: ({ credits }) => formatNumber(callsPerDay(credits)) },
               ]}
             />
           )
@@ -123,10 +208,15 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
   )
 }
 
-/** What a call costs, what it costs with the header Tollgate-Verify where that is not the same, and what events of logs cost. */
-const Credits = ({ method: { credits, verifyCredits, eventCredits } }: { readonly method: PortalMethod }) => (
-  <>
-    {formatNumber(credits)}
+/** What a method does, how its results are verified, and what else may be charged. */
+const Summary = ({ method: { name, credits, verification, verifyCredits, eventCredits } }: { readonly method: PortalMethod }) => (
+  <div class="summary">
+    {summaryOf(name)}
+    {verification !== undefined && (
+      <p class="help">
+        {text.verification} {verification}.
+      </p>
+    )}
     {eventCredits?.['logs'] !== undefined && (
       <p class="help">
         {formatNumber(eventCredits['logs'])} {text.perKiBOfLogs}
@@ -136,10 +226,10 @@ const Credits = ({ method: { credits, verifyCredits, eventCredits } }: { readonl
       .filter(([, asked]) => asked !== credits)
       .map(([wish, asked]) => (
         <p key={wish} class="help">
-          {formatNumber(asked)} <code>Tollgate-Verify: {wish}</code>
+          {formatNumber(asked)} {text.creditsWith} <code>Tollgate-Verify: {wish}</code>
         </p>
       ))}
-  </>
+  </div>
 )
 
 /** How many calls the credits of a day are. */
