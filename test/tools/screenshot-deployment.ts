@@ -236,8 +236,13 @@ export const openScreenshotDeployment = async () => {
     gateway: {
       admin: { token: adminToken },
       portal: {
-        ...{ url: 'http://127.0.0.1', publicStatus: true, signUp: { plan: 'core' } },
+        ...{ url: 'http://127.0.0.1', publicStatus: true, signUp: { plan: 'core' }, brand: { support: 'https://example.org/help' } },
         ...{ oidc: { ...provider.config, name: 'Example' }, smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' } },
+      },
+      plans: {
+        core: { dailyCredits: coreCredits, price: 'free' },
+        growth: { dailyCredits: 200_000_000, forwarding: true, offered: true, price: '$225 a month' },
+        custom: { dailyCredits: 1_000_000_000, forwarding: true, offered: true, price: 'as agreed' },
       },
     },
     env: { ...provider.env, SMTP_URL: mail.url },

@@ -214,7 +214,7 @@ const parts: Readonly<Record<string, Part>> = {
     await shoot(page, 'banner-near')
     await opened.spend(2)
     await page.waitForSelector('.banner.danger')
-    await page.waitForSelector(`.ranking:has-text("${spender.credits} credits")`)
+    await page.waitForSelector(`.ranking:has-text("${spender.credits}")`)
     await shoot(page, 'banner-spent')
     await openPage(page, 'Usage')
     await shoot(page, 'banner-spent-usage')

@@ -111,7 +111,7 @@ const Portal = ({ current }: { readonly current: SessionJson }) => {
   return (
     <Shell
       owner={current.account.name}
-      person={`${current.person.name} · ${current.person.role}`}
+      person={[...new Set([current.person.name, current.person.role])].join(' · ')}
       pages={pages}
       current={pagePath}
       title={title}

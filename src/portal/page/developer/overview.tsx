@@ -1,14 +1,15 @@
 import { useEffect } from 'preact/hooks'
 import type { AccountReport } from '../../routes/account.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
-import type { UsageAnswer } from '../../routes/usage.ts'
+import type { ErrorCount, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
 import { NotLoaded, WhenLoaded } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Bar, Figure } from '../components/figure.tsx'
+import { Outcome } from '../components/request-facts.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
-import { formatDuration, formatEstimate, formatHour, formatNumber, formatShare, hourMs } from '../format.ts'
+import { formatDuration, formatEstimate, formatHour, formatLatency, formatNumber, formatOutcome, formatShare, hourMs } from '../format.ts'
 import { connectionProblem, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
@@ -118,7 +119,8 @@ interface LastDayProps {
 
 const LastDay = ({ account: { hours }, usage, networks }: LastDayProps) => (
   <>
-    <CallsOfDay hours={hours} />
+    <CallsOfDay hours={hours} latency={usage.data.value?.total} />
+    {hours.some(({ failed }) => failed > 0) && <WhatFailed />}
     <div class="cards">
       <TopMethods usage={usage} />
       <NetworkStates networks={networks} />
@@ -126,7 +128,11 @@ const LastDay = ({ account: { hours }, usage, networks }: LastDayProps) => (
   </>
 )
 
-const CallsOfDay = ({ hours }: Pick<AccountReport, 'hours'>) => {
+interface CallsOfDayProps extends Pick<AccountReport, 'hours'> {
+  readonly latency: Pick<UsageAnswer['total'], 'p50Ms' | 'p95Ms'> | undefined
+}
+
+const CallsOfDay = ({ hours, latency }: CallsOfDayProps) => {
   const failed = failedSeries(hours.map(each => each.failed))
   const calls = sumOf(hours.map(each => each.calls))
   const ok = { id: 'ok', name: text.successful, color: groupColor(0), points: hours.map(each => each.calls - each.failed) }
@@ -134,7 +140,12 @@ const CallsOfDay = ({ hours }: Pick<AccountReport, 'hours'>) => {
   return (
     <Chart
       title={text.last24h}
-      note={`${formatNumber(calls)}, ${formatShare(calls - sumOf(failed.points), calls)} ${text.ofThemOk}`}
+      note={[
+        `${formatNumber(calls)} ${text.calls}`,
+        `${formatShare(calls - sumOf(failed.points), calls)}\u00a0${text.ofThemOk}`,
+        `${texts.usage.p50}\u00a0${formatLatency(latency?.p50Ms)}`,
+        `${texts.usage.p95}\u00a0${formatLatency(latency?.p95Ms)}`,
+      ].join(' · ')}
       times={hours.map(({ start }) => start)}
       end={end}
       series={failed.points.some(calls => calls !== 0) ? [failed, ok] : [ok]}
@@ -145,6 +156,35 @@ const CallsOfDay = ({ hours }: Pick<AccountReport, 'hours'>) => {
 }
 
 const sumOf = (values: readonly (number | null)[]): number => values.reduce<number>((sum, value) => sum + (value ?? 0), 0)
+
+/** The most frequent outcomes; the page Errors has the others. */
+const maxOutcomes = 3
+
+/** What went wrong, and what to do: whoever looks because calls fail finds it here. */
+const WhatFailed = () => {
+  const errors = useRequest<readonly ErrorCount[]>('/errors?range=24h')
+  return (
+    <section class="card failures" aria-label={text.whatFailed}>
+      <Heading title={text.whatFailed} path="/errors" page={texts.pages.errors} />
+      <WhenLoaded from={errors} skeleton={<Skeleton lines={2} />}>
+        {found => (
+          <ul class="ranking">
+            {found.slice(0, maxOutcomes).map(({ outcome, code, calls, advice }) => (
+              <li key={outcome}>
+                <Outcome shown={{ outcome, code, isSlow: false }} />
+                <a href={`/requests?${new URLSearchParams({ outcome })}`} onClick={followLink}>
+                  {formatNumber(calls)} {text.calls}
+                  <span class="unseen"> {formatOutcome(outcome)}</span>
+                </a>
+                <p class="help">{advice}</p>
+              </li>
+            ))}
+          </ul>
+        )}
+      </WhenLoaded>
+    </section>
+  )
+}
 
 /** A card has room for so many lines. */
 const maxLines = 5
@@ -158,9 +198,7 @@ const TopMethods = ({ usage }: Pick<LastDayProps, 'usage'>) => (
           {groups.slice(0, maxLines).map(({ name, credits }) => (
             <li key={name}>
               <code>{name}</code>
-              <span class="number">
-                {formatNumber(credits)} {texts.credits.toLowerCase()}
-              </span>
+              <span class="number">{formatNumber(credits)}</span>
               <Bar label={`${name}: ${texts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
             </li>
           ))}
