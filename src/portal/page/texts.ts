@@ -406,6 +406,7 @@ export const texts = {
     idle: 'Not checked lately, because nobody calls them:',
     someDegraded: 'Answering with fewer nodes than usual:',
     someStalled: 'Answering, but reporting no new blocks:',
+    seeStates: 'See how they are',
     someDown: 'Calls to these networks are failing:',
   },
   status: { title: 'Network status', toDashboard: 'To the dashboard', link: 'Network status' },

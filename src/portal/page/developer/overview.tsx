@@ -3,6 +3,7 @@ import type { AccountReport } from '../../routes/account.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import type { ErrorCount, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
+import { Banner } from '../components/banner.tsx'
 import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
 import { NotLoaded, WhenLoaded } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
@@ -43,6 +44,7 @@ export const Overview = () => {
   const hasCalls = current.balance.used > 0 || current.hours.some(({ calls }) => calls > 0)
   return (
     <>
+      <FailingNetworks networks={networks} />
       <Credits account={current} />
       {hasCalls && !isGuideOpen.value ? (
         <LastDay account={current} usage={usage} networks={networks} />
@@ -50,6 +52,19 @@ export const Overview = () => {
         <NoCalls hasCalls={hasCalls} networks={networks} />
       )}
     </>
+  )
+}
+
+/** Before anything else: it is not the caller's fault. */
+const FailingNetworks = ({ networks }: Pick<LastDayProps, 'networks'>) => {
+  const names = (networks.data.value ?? []).filter(({ state }) => state === 'down').map(({ name }) => name)
+  return names.length === 0 ? null : (
+    <Banner tone="danger" title={texts.networks.someDown}>
+      {names.join(', ')} ·{' '}
+      <a href="/networks" onClick={followLink}>
+        {texts.networks.seeStates}
+      </a>
+    </Banner>
   )
 }
 
