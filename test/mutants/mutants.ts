@@ -794,7 +794,7 @@ export const mutants: readonly Mutant[] = [
     file: 'plugins/verify/block-header.ts',
     text: '|| !hasFieldsInOrder(block)',
     broken: '|| false',
-    tests: ['test/plugins/verify/history-proofs.test.ts'],
+    tests: ['test/plugins/verify/client-shapes.test.ts'],
   },
   {
     rule: 'each header of a range is the parent of the next one',
@@ -860,10 +860,10 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/plugins/verify/quorum.test.ts'],
   },
   {
-    rule: 'a node that lied is right where it says what another has proven',
+    rule: 'a node that lied is sent what another has proven',
     file: 'plugins/verify/readmission.ts',
-    text: 'canonical(textOf(reply)) === canonical(expected)',
-    broken: 'true',
+    text: 'trust.isDistrusted(target.name, method.class)',
+    broken: 'false',
     tests: ['test/plugins/verify/lying-nodes.test.ts'],
   },
   {

@@ -314,6 +314,19 @@ t.test('a position of a filter that accepts any topic needs one, as geth and sub
   }
 })
 
+t.test('a field of a header under the name of another, which hashes alike, is refused on Ethereum', async t => {
+  const later = ['withdrawalsRoot', 'withdrawals', 'blobGasUsed', 'excessBlobGas', 'parentBeaconBlockRoot', 'requestsHash']
+  const { block, transactions, receipts } = await createClientBlock(without(...later))
+  const renamed: JsonMembers = { ...without('baseFeePerGas')(block), requestsHash: '0x07' }
+  t.equal(headerHashOf(renamed), block['hash'])
+  const gateway = openVerify({ chainId: 1 })
+  t.ok(await gateway.accepts('eth_getBlockByNumber', [number, true], { ...block, transactions }))
+  t.notOk(await gateway.accepts('eth_getBlockByNumber', [number, true], { ...renamed, transactions }))
+  const open = (of: JsonMembers) => openProofs({ one: nodeOf({ block: of, transactions, receipts }) }, known)
+  t.ok(await open(block).call('eth_getBlockByHash', block['hash']!, true))
+  t.equal(await open(renamed).call('eth_getBlockByHash', block['hash']!, true), undefined)
+})
+
 t.test('numbers of more than 256 bits, which zeros do not change the hash of, are no header', async t => {
   const long = { ...plain.block, timestamp: `0x${'0'.repeat(100_000)}65`, hash }
   t.throws(() => headerHashOf(long))

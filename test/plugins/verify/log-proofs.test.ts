@@ -105,6 +105,9 @@ t.test('logs of a real node', async t => {
     'receipts are those of another block': request =>
       honest(request.method === 'eth_getBlockReceipts' ? { ...request, params: [last] } : request),
     'a header has an empty bloom': inHeaders(block => ({ ...block, logsBloom: `0x${'0'.repeat(512)}` })),
+    'an older header has an empty bloom': inHeaders(block =>
+      Number(block['number']) === head ? block : { ...block, logsBloom: `0x${'0'.repeat(512)}` },
+    ),
     'a header has the root of no receipts': inHeaders(block => ({
       ...block,
       receiptsRoot: '0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421',
