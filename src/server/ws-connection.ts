@@ -111,7 +111,7 @@ export class WsConnection implements WsSendQueueUser, WsTurnsUser {
     socket.on('pong', () => {
       this.#missedPongs = 0
       this.#arrivingMessage.release()
-      this.#turns.recordControlFrame()
+      this.#turns.recordSmallFrame()
     })
     socket.on('error', ignore) // a frame that violates the protocol; ws closes the WebSocket with the code for it
     // Before ws: it collects the bytes of a message until that is complete.
@@ -209,7 +209,7 @@ export class WsConnection implements WsSendQueueUser, WsTurnsUser {
 
   #onPing(payload: Buffer): void {
     this.#arrivingMessage.release()
-    this.#turns.recordControlFrame()
+    this.#turns.recordSmallFrame()
     this.#pongs ??= new PongSender(this.#socket)
     this.#pongs.send(Buffer.from(payload)) // a copy, as the payload is a part of what was read
   }
@@ -225,7 +225,8 @@ export class WsConnection implements WsSendQueueUser, WsTurnsUser {
 
   async #handleMessage(message: Buffer, isBinary: boolean): Promise<void> {
     this.#arrivingMessage.release()
-    if (this.#isClosing) return
+    // A chunk brings up to 9,000, and a caller that ignores the close goes on.
+    if (this.#isClosing) return this.#turns.recordSmallFrame()
     if (!isBinary && !isUtf8(message)) {
       this.sendResponse(invalidUtf8)
       return this.close(1007, '')

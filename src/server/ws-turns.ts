@@ -7,8 +7,8 @@ const unitsPerRefusal = 16
 /** Messages that are refused before the next turn; more are not even parsed, and the connection is closed. One read brings up to 9,000. */
 const maxRefusalsPerTurn = 1_024
 
-/** Pings or pongs that take as long as a call. */
-const controlFramesPerUnit = 32
+/** Pings, pongs or ignored messages that take as long as a call. */
+const smallFramesPerUnit = 32
 
 /** Bytes that take as long to read and to unmask as a call takes to handle: messages take 200 ms of CPU time when 128 MiB of them have arrived. */
 const readBytesPerUnit = 65_536
@@ -25,7 +25,7 @@ export class WsTurns {
   readonly #scheduler: RpcServices['scheduler']
   #waitingCount = 0
   #refusalCount = 0
-  #controlFrameCount = 0
+  #smallFrameCount = 0
   /** Since the last unit of them. */
   #arrivedBytes = 0
 
@@ -65,10 +65,10 @@ export class WsTurns {
     void this.enter(units)
   }
 
-  /** A ping or a pong: they come thousands at once too. */
-  recordControlFrame(): void {
-    this.#controlFrameCount += 1
-    if (this.#controlFrameCount % controlFramesPerUnit === 0) void this.enter(1)
+  /** A ping, a pong, or a message that is ignored: they come thousands at once too. */
+  recordSmallFrame(): void {
+    this.#smallFrameCount += 1
+    if (this.#smallFrameCount % smallFramesPerUnit === 0) void this.enter(1)
   }
 
   async wait(turn: Promise<void>): Promise<void> {

@@ -858,6 +858,20 @@ t.test('while the account of a caller has used its share of the time', async t =
     await waitUntil(() => !socket.isPaused)
   })
 
+  t.test('thousands of messages that come after the close wait too, though they are ignored', async t => {
+    const { caller, closed, connection, socket, scheduler, calls } = await openHeld(t)
+    tcpSocketOf(caller).pause() // it does not see the close, and goes on
+    connection.close(1013, 'closed')
+    sendMany(caller, 31, () => caller.send(message))
+    caller.ping()
+    await waitUntil(() => socket.isPaused && scheduler.waiting.length === 1)
+    scheduler.release()
+    await waitUntil(() => !socket.isPaused)
+    tcpSocketOf(caller).resume()
+    t.equal((await closed)[0], 1013)
+    t.equal(calls.run, 0)
+  })
+
   t.test('thousands of pings wait too', async t => {
     const { caller, socket, scheduler } = await openHeld(t)
     sendMany(caller, 31, () => caller.ping())
