@@ -5,7 +5,7 @@ import { openFileWatch } from '../config/config-files.ts'
 import type { FileTexts, FileWatch } from '../config/config-files.ts'
 import { parseAcceptedGatewayConfig } from '../config/gateway-config.ts'
 import { loadAcceptedConfig } from '../config/load.ts'
-import { printProblems } from '../config/problem.ts'
+import { printProblems, sortProblems } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { openGateway } from '../core/gateway.ts'
@@ -139,6 +139,7 @@ const runWorker = async (dir: string, plugins: readonly AnyPlugin[], terminal: T
   const config = await readTexts(texts)
   if (!('networks' in config)) {
     printProblems(config, terminal)
+    await worker.reportStartFailure(sortProblems(config).map(formatPlace).join('; '))
     return exitCodes.config
   }
   log.level = config.gateway.log
@@ -149,11 +150,20 @@ const runWorker = async (dir: string, plugins: readonly AnyPlugin[], terminal: T
     rateLimits: worker.rateLimits,
     tlsTexts,
   })
-  const gateway = await printStartupErrors(opening, err)
-  if (gateway === undefined) return exitCodes.failed
+  let reason = ''
+  const gateway = await printStartupErrors(opening, message => {
+    reason = message
+    err(message)
+  })
+  if (gateway === undefined) {
+    await worker.reportStartFailure(reason)
+    return exitCodes.failed
+  }
   collectGarbageOfStart()
   setImmediate(saveCompiledCode)
   await worker.serveUntilStopped({ ...gateway, log, readTexts, configId: configId(config) })
   await gateway.stop(0)
   return exitCodes.ok
 }
+
+const formatPlace = ({ file, line, column, message }: Problem): string => `${file}:${line}:${column}: ${message}`

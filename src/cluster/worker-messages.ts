@@ -29,6 +29,8 @@ export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
 export interface ToPrimary {
   /** It accepts calls. The ID is that of its configuration. */
   readonly ready: ChannelTopic<{ readonly configId: string }>
+  /** It ends before it is ready; the reason is for the operator. */
+  readonly startFailed: ChannelCall<{ readonly reason: string }, void>
   /** Asked by a worker that starts: it reads no files of the configuration itself, as these may have changed, and may have problems. */
   readonly configuration: ChannelCall<undefined, StartConfiguration>
   /** `most`: as many as the worker takes for later calls too. */

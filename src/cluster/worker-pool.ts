@@ -34,7 +34,7 @@ export interface WorkerPoolOptions {
   /** Those that are accepted for the workers. */
   readonly connections: AcceptedConnections
   /** Of what does not concern the pool itself. */
-  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'configuration'>
+  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'startFailed' | 'configuration'>
   /** The worker has exited, or could not be started: it gets no more messages. */
   onExit(worker: WorkerChannel): void
 }
@@ -43,8 +43,8 @@ export interface WorkerPoolOptions {
 const minStableUptimeMs = 1000
 const minRestartDelayMs = 100
 const maxRestartDelayMs = 5000
-/** Before the next attempt, when a replacement did not become ready. */
-const retryDelayMs = 1000
+/** Before the next attempt, when a replacement did not become ready: doubled each time. A file that is broken may be so for long. */
+const retryBackoff = { minMs: 1000, maxMs: 10_000 }
 
 /** Connections wait for the last worker to start for so long: those of all callers who reconnect at once would stay with the first. */
 const maxHoldMs = 5000
@@ -220,14 +220,16 @@ export class WorkerPool {
     this.#clock.after(delayMs, () => void this.#replace(backoff))
   }
 
-  async #replace(backoff: Backoff): Promise<void> {
+  async #replace(backoff: Backoff, retryDelays = new Backoff(retryBackoff)): Promise<void> {
     if (this.#isStopping) return
     try {
       const worker = await this.add(backoff)
       this.#log.info({ event: 'worker-restarted', worker: worker.pid }, 'worker restarted')
     } catch (error) {
-      this.#log.error({ event: 'worker-restart-failed', err: error }, `worker restart failed; next attempt in ${retryDelayMs} ms`)
-      this.#clock.after(retryDelayMs, () => void this.#replace(backoff))
+      const delayMs = retryDelays.next()
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#log.error({ event: 'worker-restart-failed', err: error }, `worker restart failed; next attempt in ${delayMs} ms: ${reason}`)
+      this.#clock.after(delayMs, () => void this.#replace(backoff, retryDelays))
     }
   }
 

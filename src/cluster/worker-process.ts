@@ -60,10 +60,18 @@ export class WorkerProcess extends Channel<ToWorker, ToPrimary> {
   }
 
   /** Resolves with the id of its configuration when it is ready. Rejects with WorkerSpawnError or WorkerExitError. */
-  start(handlers: Omit<Handlers<ToPrimary>, 'ready'>): Promise<string> {
+  start(handlers: Omit<Handlers<ToPrimary>, 'ready' | 'startFailed'>): Promise<string> {
+    let failure: string | undefined
     return new Promise((resolve, reject) => {
-      this.handle({ ...handlers, ready: ({ configId }) => resolve(configId) })
-      void this.exited.then(exit => reject(startErrorOf(exit)))
+      this.handle({
+        ...handlers,
+        ready: ({ configId }) => resolve(configId),
+        startFailed({ reason }, reply) {
+          failure = reason
+          reply()
+        },
+      })
+      void this.exited.then(exit => reject(startErrorOf(exit, failure)))
     })
   }
 
@@ -74,10 +82,10 @@ export class WorkerProcess extends Channel<ToWorker, ToPrimary> {
 }
 
 /** A process that a signal ends, as SIGKILL when the machine is out of memory, has written no reason. */
-const startErrorOf = ({ code, signal, error }: WorkerExit): Error => {
+const startErrorOf = ({ code, signal, error }: WorkerExit, reason: string | undefined): Error => {
   if (error !== undefined) return spawnErrorOf(error)
   if (signal) return new WorkerSpawnError(`worker was killed by ${signal} before it was ready`)
-  return new WorkerExitError(`worker exited with ${code} before it was ready`)
+  return new WorkerExitError(`worker exited with ${code} before it was ready${reason === undefined ? '' : `: ${reason}`}`)
 }
 
 /** A process that was never started has an error event, and no exit event. */

@@ -24,6 +24,8 @@ interface PrimaryConnection {
   readonly rpcPort: number
   /** Rejects when the primary does not answer. */
   configuration(): Promise<StartConfiguration>
+  /** This worker ends before it is ready. Resolves once the primary knows why. */
+  reportStartFailure(reason: string): Promise<void>
   /** Heads that the primary tracks. */
   readonly heads: HeadsSource
   /** Buckets whose tokens the primary has. */
@@ -63,6 +65,9 @@ export const connectToPrimary = (clock: Clock, env: NodeJS.ProcessEnv): PrimaryC
       if (!isReply(configuration)) throw new Error('the primary does not say which configuration the gateway has')
       return configuration
     },
+    async reportStartFailure(reason) {
+      await channel.call('startFailed', { reason }, startFailureTimeoutMs)
+    },
     heads: networks,
     rateLimits: openWorkerRateLimits(clock, channel),
     serveUntilStopped: gateway =>
@@ -76,6 +81,8 @@ export const connectToPrimary = (clock: Clock, env: NodeJS.ProcessEnv): PrimaryC
 
 /** A primary that has started workers is busy with them. */
 const configurationTimeoutMs = 10_000
+/** Who starts workers has nothing else to do, or has other workers that serve. */
+const startFailureTimeoutMs = 1_000
 
 /** Of what concerns the gateway of this worker as a whole. */
 const handlersOf = (gateway: WorkerGateway, stop: () => void): Omit<Handlers<ToWorker>, keyof NetworkHandlers> => {

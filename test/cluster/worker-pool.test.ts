@@ -212,7 +212,7 @@ t.test('a worker whose process cannot be started', async t => {
   const setWorkingDirectory = (cwd: string) => cluster.setupPrimary({ cwd })
   t.teardown(() => setWorkingDirectory(process.cwd()))
 
-  t.test('is tried again after a second; the primary goes on', async t => {
+  t.test('is tried again after a second, and then after twice as long; the primary goes on', async t => {
     const { pool, worker, clock, log, exitCount } = await openPool()
     const failures = () => log.lines.filter(line => line.level === 'error')
     setWorkingDirectory('/nowhere')
@@ -229,8 +229,12 @@ t.test('a worker whose process cannot be started', async t => {
     t.equal(failures().length, 1, 'no busy loop')
     clock.advance(1)
     await waitUntil(() => failures().length === 2)
+    t.match(failures()[1]?.message, 'next attempt in 2000 ms: worker could not be started')
+    clock.advance(1999)
+    await new Promise(setImmediate)
+    t.equal(failures().length, 2)
     setWorkingDirectory(process.cwd())
-    clock.advance(1000)
+    clock.advance(1)
     await waitUntil(() => pool.readyCount === 1)
     const { stopped } = await beginStop(clock, pool)
     clock.advance(15_000)

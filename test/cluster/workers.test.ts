@@ -1,6 +1,8 @@
 import { once } from 'node:events'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { childrenOf, createDeployment, networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
@@ -176,6 +178,47 @@ t.test('several workers', async t => {
     t.equal(code, 1)
     t.match(stderr.trim(), /^tollgate: cannot listen on .*in use[^\n]*$/)
   })
+})
+
+t.test('a worker that cannot be replaced, as a file outside of the configuration is broken, starts once the file is good', async t => {
+  const node = await startFakeNode({ eth_gasPrice: { result: '0x7' } })
+  const { pipeline, ...network } = networkFile('testnet', [node.url])
+  const deployment = createDeployment({
+    gateway: { workers: 2, accessLog: { file: 'logs/access.log' } },
+    networks: { testnet: { ...network, pipeline: [{ use: '../own.js' }, ...(pipeline as object[])] } },
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  const [plugin, logs] = [join(deployment.dir, 'own.js'), join(deployment.dir, 'logs')]
+  const code = `export default {
+  name: 'own', summary: 'Passes calls on.', options: { type: 'object' }, create: () => ({ handle: (call, next) => next(call) }),
+}`
+  writeFileSync(plugin, code)
+  mkdirSync(logs)
+  const { key } = await deployment.addCaller('alice')
+  const gateway = await deployment.start()
+  const eventsOf = (name: string) => gateway.log.filter(({ event }) => event === name)
+  const breakages = [
+    [() => writeFileSync(plugin, code.slice(0, -1)), () => writeFileSync(plugin, code), /own\.js/],
+    [() => rmSync(logs, { recursive: true }), () => mkdirSync(logs), /cannot open the log file: ENOENT/],
+  ] as const
+  for (const [i, [spoil, mend, reason]] of breakages.entries()) {
+    spoil()
+    process.kill(childrenOf(gateway.pid)[0] as number, 'SIGKILL')
+    const failures = eventsOf('worker-restart-failed').length
+    await waitUntil(() => eventsOf('worker-restart-failed').length > failures)
+    const { msg } = eventsOf('worker-restart-failed').at(-1) ?? {}
+    t.match(msg, /^worker restart failed; next attempt in 1000 ms: worker exited with \d+ before it was ready: /)
+    t.match(msg, reason)
+    for (let count = 0; count < 4; count += 1)
+      t.equal((await call(gateway.http(key), 'eth_gasPrice')).result, '0x7', 'the other worker serves')
+    mend()
+    await waitUntil(() => eventsOf('worker-restarted').length > i)
+    t.equal(childrenOf(gateway.pid).length, 2)
+  }
+  t.equal(await gateway.stop(), 0)
 })
 
 const hex = (value: number): string => `0x${value.toString(16)}`
