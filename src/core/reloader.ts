@@ -44,6 +44,11 @@ export interface ReloadReport {
   readonly problems: readonly PartialProblem[]
 }
 
+interface ReloadPreview extends ReloadReport {
+  /** Absent where they have problems, or the configuration was made otherwise. */
+  readonly files?: readonly EffectiveFile[] | undefined
+}
+
 interface ReloaderOptions extends Reloadable {
   /** What runs. */
   readonly config: ValidConfig
@@ -75,12 +80,12 @@ export class Reloader {
   /** Never rejects. During a reload the next one follows it, as the files may have changed since they were read. */
   readonly reload = nextFlight((): Promise<ReloadReport> => this.#run())
 
-  /** What a reload now would change, or the problems of the files. Never rejects; changes and logs nothing. */
-  readonly preview = async (): Promise<ReloadReport> => {
+  /** What a reload now would change, with the files as they would be, or their problems. Never rejects; changes and logs nothing. */
+  readonly preview = async (): Promise<ReloadPreview> => {
     try {
       const config = await this.#options.readConfig('preview')
       return 'networks' in config
-        ? { isApplied: false, changes: compareConfigs(this.#config, config), problems: [] }
+        ? { isApplied: false, changes: compareConfigs(this.#config, config), problems: [], files: config.effective }
         : { isApplied: false, changes: [], problems: config }
     } catch (error) {
       return { isApplied: false, changes: [], problems: problemsOf(error) }

@@ -155,8 +155,16 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
 }
 
 /** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
-export const openOperatorApp = (options: Omit<OperatorAppOptions, 'history'>) => {
+export const openOperatorApp = (options: Omit<OperatorAppOptions, 'history' | 'incidents'>) => {
   const { clock, log, traffic } = options
+  const incidents = openAfterStart({
+    ...{ name: 'the log of incidents', clock, log },
+    async open() {
+      const opened = new (await import('./operator/node-incidents.ts')).NodeIncidents({ clock, log, read: options.networks })
+      opened.start()
+      return opened
+    },
+  })
   const history = openAfterStart({
     ...{ name: 'the history of traffic', clock, log },
     async open() {
@@ -166,12 +174,15 @@ export const openOperatorApp = (options: Omit<OperatorAppOptions, 'history'>) =>
     },
   })
   const open = openOnce(async (token: AdminToken) =>
-    (await import('./operator/operator-app.ts')).createOperatorApp({ ...options, history: history.whenOpen }, token),
+    (await import('./operator/operator-app.ts')).createOperatorApp(
+      { ...options, history: history.whenOpen, incidents: incidents.whenOpen },
+      token,
+    ),
   )
   return {
     serve: async (token: AdminToken): Promise<ServeRequest> => (await open(token)).serve,
     async close(): Promise<void> {
-      await history.stop()
+      await Promise.all([history.stop(), incidents.stop()])
       await (await open.opened())?.close()
     },
   }

@@ -161,6 +161,11 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
       return id === undefined ? undefined : accountAt(id)
     },
     accounts: () => readAccounts(engine),
+    async keysWithHint(hint) {
+      const found: KeyRow[] = []
+      for await (const key of scanKeys(engine)) if (key.hint === hint) found.push(key)
+      return found
+    },
     async addKey(hash, row) {
       await change(row.account, {
         puts: [

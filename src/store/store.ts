@@ -136,6 +136,8 @@ export interface AccountStore {
   revokeKey(id: string, time: number): Promise<KeyRow | undefined>
   /** In the order of their creation. */
   keys(account: string): MaybePromise<readonly KeyRow[]>
+  /** Keys of all accounts whose text ends so, in any order. Reads all keys. */
+  keysWithHint(hint: string): Promise<readonly KeyRow[]>
   findKey(hash: string): MaybePromise<KeyWithAccount | undefined>
   findKeyById(id: string): MaybePromise<KeyWithAccount | undefined>
   /** Differs after each change of accounts or keys, by whichever process. */

@@ -20,6 +20,7 @@ import { storeEvidence } from '../support/stored-evidence.ts'
 import { freePort } from '../support/free-port.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { gatewayHealth, gatewayProblems } from '../../src/portal/operator/gateway-health.ts'
+import { NodeIncidents, incidentRetentionMs, maxIncidents } from '../../src/portal/operator/node-incidents.ts'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { operatorOpenApi } from '../../src/portal/operator/operator-openapi.ts'
 import { findCommandLoader } from '../../src/cli/commands.ts'
@@ -107,6 +108,7 @@ const exampleInputs: Readonly<
     expires: '30d',
     verify: ['none', 'proof'],
   }),
+  'keys find': (_, outputs) => ({ ending: (outputs.get('keys add') as { readonly hint: string }).hint }),
   'keys list': id => ({ id }),
   'keys set': (_, outputs) => ({
     id: addedKey(outputs),
@@ -137,8 +139,9 @@ const exampleInputs: Readonly<
     order: 'oldest',
   }),
   usage: id => ({ id, by: 'method', days: 2 }),
-  'usage all': () => ({ by: 'method', hours: 48 }),
+  'usage all': () => ({ by: 'method', hours: 48, sort: 'calls' }),
   errors: () => ({ network: 'devnet', hours: 48 }),
+  'requests list': id => ({ id, network: 'devnet', outcome: 'failed', limit: 5 }),
   'requests show': () => ({ id: loggedRequestId }),
   'nodes list': () => ({}),
   'nodes drain': () => ({ ...onlyNode, force: true }),
@@ -548,7 +551,7 @@ t.test("the operator's API", async t => {
     const document = (await operator.get('/openapi.json')).json
     t.same(document, JSON.parse(JSON.stringify(operatorOpenApi(operatorRoutes, { version: document.info.version }))))
     const checkResponse = openApiChecker(document)
-    const { id } = await deployment.addKey('carol')
+    const { id, key } = await deployment.addKey('carol')
     await deployment.run('accounts', 'link', 'carol')
     await deployment.run('accounts', 'link', 'carol', '--person', 'pat', '--role', 'viewer')
     const { json: people } = await operator.get('/accounts/carol/people')
@@ -574,7 +577,7 @@ t.test("the operator's API", async t => {
       const body = method === 'get' ? undefined : (bodies[path] ?? {})
       const response = await operator.request(
         method.toUpperCase(),
-        path.replace('{id}', target).replace('{network}/{node}', 'devnet/node-1'),
+        path.replace('{id}', target).replace('{network}/{node}', 'devnet/node-1') + (path === '/keys' ? `?ending=${key.slice(-4)}` : ''),
         body,
       )
       t.equal(response.status, status, `${method} ${path}`)
@@ -736,6 +739,61 @@ t.test('a node is drained by force alone where no other one gets calls of some c
   await operate('nodes drain', { network: 'n', node: 'b', force: false }, logsOnly)
   t.same(await onlyFor({ a: {}, b: {} }), ['all', ''], 'the other one is drained')
   await t.rejects(operate('nodes drain', { network: 'n', node: 'a', force: false }, { a: {}, b: {} }), /^no other node of n is usable/)
+})
+
+t.test('an incident lasts from when its reason was noticed until it is gone, and is kept for a day', async t => {
+  const clock = new TestClock()
+  const startedAt = clock.now()
+  let nodes: readonly Partial<NodeStatus>[] = []
+  const status = { network: 'n', upstream: 'a', isPartner: false, inFlight: 0, usable: true } as const
+  const empty = { restrictions: [], lastRestrictions: [], errors: [] } as const
+  const heads = { name: 'n', head: 1, upstreams: [{ name: 'a', usable: true }] }
+  const read = async () =>
+    networkStatuses(
+      [heads],
+      nodes.map(each => ({ ...status, ...empty, ...each })),
+    )
+  const incidents = new NodeIncidents({ clock, log: new TestLog(), read })
+  const pass = async (ms: number, ...after: typeof nodes) => {
+    clock.advance(ms)
+    nodes = after
+    await incidents.record()
+  }
+  const open = { class: 'logs', reason: 'breaker' } as const
+  const breaker = { restrictions: [open, { class: 'logs', reason: 'recovering' }] } as const
+  await pass(0)
+  t.same(incidents.list(), [])
+  await pass(9_000, { ...breaker, lastRestrictions: [{ ...open, at: clock.now(), since: startedAt + 2_000 }] })
+  const began = { network: 'n', node: 'a', kind: 'breaker', class: 'logs', began: startedAt + 2_000, times: 1 }
+  t.match(incidents.list(), [{ ...began, ended: undefined, text: /^a circuit breaker is open/ }])
+  await pass(5_000)
+  t.match(incidents.list(), [{ ...began, ended: startedAt + 14_000 }])
+  await pass(30_000, breaker)
+  t.match(incidents.list(), [{ ...began, ended: undefined, times: 2 }], 'it has come back soon')
+  await pass(5_000)
+  await pass(60_000, breaker)
+  t.equal(incidents.list().length, 2, 'much later it is another one')
+  await pass(5_000, { restrictions: [{ class: 'all', reason: 'lied' }], usable: false })
+  t.match(
+    incidents.list('n').map(({ kind, ended }) => [kind, ended === undefined]),
+    [
+      ['down', true],
+      ['lied', true],
+      ['breaker', false],
+      ['breaker', false],
+    ],
+  )
+  t.same(incidents.list('other'), [])
+  await pass(incidentRetentionMs + 1)
+  t.same(
+    incidents.list().map(({ kind }) => kind),
+    ['down', 'lied'],
+  )
+  for (let i = 0; i < maxIncidents; i += 1) {
+    await pass(60_000, breaker)
+    await pass(1)
+  }
+  t.equal(incidents.list().length, maxIncidents)
 })
 
 t.test('Home names the alert rules whose condition holds now', async t => {

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import t from '../support/tap.ts'
 import type { Page } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
@@ -306,6 +306,38 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.equal(await page.inputValue('main [name=id]'), quotedId)
   })
 
+  t.test('who quotes the end of a key is found with what failed last, and why; a whole key is not in the address', async t => {
+    const { key } = await deployment.addKey('alice')
+    const ending = key.slice(-4)
+    await waitUntil(
+      async () => (await call(gateway.http(key), 'eth_getBalance', [`0x${'c0ffee'.repeat(6)}abcd`, 'nowhere'])).error?.code === -32602,
+    )
+    await openPage(page, 'Accounts')
+    await page.fill('[type=search]', key)
+    await page.waitForSelector(`h2:text-is("Keys that end in ${ending}")`)
+    t.notOk(page.url().includes(key.slice(0, 20)))
+    t.equal(await page.inputValue('[type=search]'), `…${ending}`)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.fill('[type=search]', ending)
+    await page.click(`section[aria-label="Keys that end in ${ending}"] a >> nth=0`)
+    await page.waitForSelector('h1:has-text("alice")')
+    await waitUntil(async () => {
+      await page.reload()
+      await page.waitForSelector('h2:text-is("Usage")')
+      return (await page.locator('tr:has-text("Invalid params (-32602)"):has-text("eth_getBalance")').count()) > 0
+    })
+    await page.waitForSelector('tr:has-text("Correct the parameter that the message names")')
+    t.notOk((await page.content()).includes('c0ffee'))
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('main label:has-text("Slow")')
+    await page.waitForSelector('text="No logged request is like this."')
+    t.match(page.url(), /\?by=requests&key=key_\w+&outcome=slow$/)
+    await page.goBack()
+    await page.click('section[aria-label="Last requests"] td[data-label="Request ID"] a >> nth=0')
+    await page.waitForSelector('h1:has-text("Requests")')
+    await page.waitForSelector('section[aria-label=eth_getBalance]')
+  })
+
   t.test('an address that is none of a page says so, with a way home', async t => {
     await page.goto(`${gateway.admin}/operator/acounts`)
     await page.waitForSelector('h1:has-text("Page not found")')
@@ -325,6 +357,9 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     const titles = await page.locator('thead th').allTextContents()
     t.same(titles, ['Method', 'Calls', 'Failed', 'p50', 'p95', 'p99', 'Credits', 'Sent to a partner'])
     t.match(page.url(), /\?by=method$/)
+    await page.selectOption('select:near(:text("Most of"))', 'failed')
+    await page.waitForSelector('tr:has-text("eth_getBalance")')
+    t.match(page.url(), /\?by=method&sort=failed$/)
     await page.selectOption('select >> nth=0', 'network')
     await page.click('td a:has-text("devnet")')
     await page.waitForSelector('h1:has-text("Nodes")')
@@ -399,6 +434,22 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.locator('.attention li:has-text("node-1")').waitFor({ state: 'detached' })
   })
 
+  t.test('what kept calls from nodes is on Home, and on Nodes for each network, after it has ended too', async t => {
+    const stateOf = `fetch('/api/v1/overview/incidents?network=pair').then(response => response.json()).then(({ incidents }) => {
+      const found = incidents.find(({ node, kind }) => node === 'left' && kind === 'drained')
+      return found && (found.ended === null ? 'ongoing' : 'ended')
+    })`
+    await page.evaluate(`fetch('/api/v1/nodes/pair/left/drain', { method: 'POST' })`)
+    await waitUntil(async () => (await page.evaluate(stateOf)) === 'ongoing')
+    await page.evaluate(`fetch('/api/v1/nodes/pair/left/undrain', { method: 'POST' })`)
+    await waitUntil(async () => (await page.evaluate(stateOf)) === 'ended')
+    await openPage(page, 'Home')
+    await page.waitForSelector('[aria-label="Incidents of the last 24 hours"] tr:has-text("left"):has-text("drained")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('[aria-label="Incidents of the last 24 hours"] a:text-is("left")')
+    await page.waitForSelector('.network[aria-label=pair] tr:has-text("left"):has-text("an operator has drained it")')
+  })
+
   t.test('the last node for some calls is drained after a red question alone, which names their class', async t => {
     const logs = { class: 'logs', reason: 'breaker', text: 'a circuit breaker is open', keepsAway: true }
     await page.route('**/api/v1/nodes', async route => {
@@ -408,6 +459,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       await route.fulfill({ json })
     })
     await page.reload()
+    await openPage(page, 'Home')
     await page.waitForSelector('.attention li:has-text("right"):has-text("Logs methods: a circuit breaker is open")')
     await openPage(page, 'Nodes')
     await page.click('[aria-label="Drain left"]')
@@ -499,6 +551,22 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     deployment.writeNetwork('devnet', network)
     await page.click('text="Compare again"')
     await page.waitForSelector('text="Nothing: the files are in force."')
+    // What takes a restart is not applied, so it stays to be seen.
+    const [gatewayYaml] = [`${deployment.dir}/gateway.yaml`]
+    const written = await readFile(gatewayYaml, 'utf8')
+    await writeFile(
+      gatewayYaml,
+      written.replace('publicStatus: true', 'publicStatus: false').replace('"publicStatus":true', '"publicStatus":false'),
+    )
+    await waitUntil(async () => {
+      await page.click('text="Compare again"')
+      return (await page.locator('[data-testid=difference] .added:has-text("+   publicStatus: false")').count()) === 1
+    })
+    await page.waitForSelector('[data-testid=difference] .removed:has-text("publicStatus: true")')
+    await page.waitForSelector('tr:has-text("portal.publicStatus"):has-text("with a restart")')
+    t.notMatch(await page.textContent('main'), new RegExp(adminToken))
+    t.same(await findAccessibilityViolations(page), [])
+    await writeFile(gatewayYaml, written)
   })
 
   t.test('the audit is filtered by account, author, action and day, its names are links, and it is exported', async t => {

@@ -77,6 +77,11 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     await store.addKey('hash', key('key_1'))
     t.same(await store.findKeyById('key_1'), { key: key('key_1'), account: alice })
     for (const other of ['hash', 'key_2', 'acc_1', '']) t.equal(await store.findKeyById(other), undefined, other)
+    await store.addKey('other', { ...key('key_2'), hint: 'WXYZ' })
+    t.same(
+      (await store.keysWithHint('WXYZ')).map(({ id }) => id),
+      ['key_2'],
+    )
   })
 
   t.test('members that only a later version of Tollgate knows outlive changes by this one', async t => {

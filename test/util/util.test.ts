@@ -5,6 +5,7 @@ import { describeReadError } from '../../src/util/files.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/util/json.ts'
 import type { Json } from '../../src/util/json.ts'
 import { latencyBucketOf, latencyQuantile } from '../../src/util/latency-buckets.ts'
+import { diffLines, withContext } from '../../src/util/line-diff.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'
 import { RecentMap } from '../../src/util/recent-map.ts'
 import { addVector } from '../../src/util/vectors.ts'
@@ -142,4 +143,34 @@ t.test('a quantile of latencies is at most 19 % off, also of merged ones', t => 
   t.ok((latencyQuantile([3], 0.5) ?? 1) <= 0.1)
   t.equal(latencyBucketOf(1e9), 79)
   t.end()
+})
+
+const linesOf = (before: string, after: string) => diffLines(before, after).map(({ kind, text }) => `${kind[0]} ${text}`)
+
+t.test('lines that both texts have in the same order are the same', async t => {
+  t.same(linesOf('a\nb\nc', 'a\nx\nc'), ['s a', 'r b', 'a x', 's c'])
+  t.same(linesOf('a\nb\nc\nd', 'b\nd\ne'), ['r a', 's b', 'r c', 's d', 'a e'])
+})
+
+t.test('each text is what the other has not, and what is the same', async () => {
+  const text = fc.array(fc.constantFrom('a', 'b', 'c', ''), { minLength: 1, maxLength: 12 }).map(lines => lines.join('\n'))
+  fc.assert(
+    fc.property(text, text, (before, after) => {
+      const lines = diffLines(before, after)
+      const of = (kind: string) =>
+        lines
+          .filter(each => each.kind === 'same' || each.kind === kind)
+          .map(each => each.text)
+          .join('\n')
+      return of('removed') === before && of('added') === after && (before !== after || lines.every(({ kind }) => kind === 'same'))
+    }),
+  )
+})
+
+t.test('what is far from a difference is left out, once between two', async t => {
+  const before = 'a\nb\nc\nd\ne\nf\ng'
+  const shown = (after: string) => withContext(diffLines(before, after), 1).map(line => line?.text ?? null)
+  t.same(shown(before), [])
+  t.same(shown('a\nb\nc\nd\ne\nf\nx'), ['f', 'g', 'x'])
+  t.same(shown('x\nb\nc\nd\ne\nf\ny'), ['a', 'x', 'b', null, 'f', 'g', 'y'])
 })

@@ -57,7 +57,7 @@ const operatorKeyJson = (row: KeyRow, account: Pick<AccountRow, 'id' | 'name'>, 
   account: { id: account.id, name: account.name },
 })
 
-type OperatorKeyJson = ReturnType<typeof operatorKeyJson>
+export type OperatorKeyJson = ReturnType<typeof operatorKeyJson>
 
 const operatorKey = {
   ...keyProperties,
@@ -166,6 +166,41 @@ export const keyOperations = [
       return createdJson(created, account, services.clock.now())
     },
     command: { positionals: { id: 'ACCOUNT' }, flags, text: created => describeCreated(created) },
+  }),
+  defineOperation({
+    name: 'keys find',
+    method: 'get',
+    path: '/keys',
+    operationId: 'findKeys',
+    summary: 'Keys of all accounts by their last four characters, which are all that is shown of a key; revoked ones too.',
+    input: {
+      type: 'object',
+      properties: {
+        ending: { type: 'string', pattern: '^[0-9A-Za-z]{4}$', label: 'the last four characters of a key', description: 'Such as `4f2a`.' },
+      },
+      required: ['ending'],
+    },
+    output: listOf(schemaRef('Key')),
+    async run({ ending }, { queries, store, clock }) {
+      const found = await queries.keysWithHint({ hint: ending })
+      const owned = await Promise.all(found.map(async row => ({ row, account: await store.account(row.account) })))
+      return owned.flatMap(({ row, account }) => (account === undefined ? [] : [operatorKeyJson(row, account, clock.now())]))
+    },
+    command: {
+      positionals: { ending: 'ENDING' },
+      text: (keys, { ending }) =>
+        keys.length === 0
+          ? [`no key ends in ${ending}`]
+          : [
+              {
+                columns: ['ACCOUNT', 'ID', 'NAME', 'KEY', 'CREATED', 'STATE'],
+                rows: keys.map(({ account, id: keyId, name, hint, created, state }) => [
+                  ...[account.name, keyId, name, `…${hint}`],
+                  ...[created.slice(0, 10), state],
+                ]),
+              },
+            ],
+    },
   }),
   defineOperation({
     name: 'keys list',

@@ -1,30 +1,35 @@
 import type { FoundRequest } from '../../store/request-log-store.ts'
 import type { AccountRow, KeyRow } from '../../store/store.ts'
 import { hourMs } from '../../util/dates.ts'
+import { filterQuery } from '../queries/usage-dimensions.ts'
 import { accountRefSchema, flag, listOf, number, object, schemaRef, text, textOrNull } from '../openapi.ts'
 import { keepsParams, requestJson, requestProperties } from '../request-json.ts'
+import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
 
 const { params: _params, isCut: _isCut, key: _key, ...shownProperties } = requestProperties
 
 /** What the operation returns, by the name in the OpenAPI document. */
-export const requestSchemas = {
-  RequestList: object({
-    isLogged: { ...flag, description: 'Whether `requestLog` has requests logged.' },
-    retentionHours: number,
-    requests: listOf(
-      object({
-        account: accountRefSchema,
-        key: object({
-          id: text,
-          name: { ...textOrNull, description: 'Null where the key has none, or no longer exists.' },
-          hint: { ...textOrNull, description: 'The last characters of the key.' },
-        }),
-        ...shownProperties,
+const requestList = {
+  isLogged: { ...flag, description: 'Whether `requestLog`, and the account, have requests logged.' },
+  retentionHours: number,
+  requests: listOf(
+    object({
+      account: accountRefSchema,
+      key: object({
+        id: text,
+        name: { ...textOrNull, description: 'Null where the key has none, or no longer exists.' },
+        hint: { ...textOrNull, description: 'The last characters of the key.' },
       }),
-    ),
-  }),
+      ...shownProperties,
+    }),
+  ),
+}
+
+export const requestSchemas = {
+  RequestList: object(requestList),
+  AccountRequests: object({ ...requestList, next: { ...textOrNull, description: '`after` of the next request; null at the end.' } }),
 } as const
 
 /** An operator sees what the account has had logged, but for the parameters: those are the account's. */
@@ -45,6 +50,11 @@ export interface RequestListJson {
   readonly requests: readonly OperatorRequestJson[]
 }
 
+/** A part of the requests of an account. */
+export interface AccountRequestsJson extends RequestListJson {
+  readonly next: string | null
+}
+
 /** Of each account once: most requests with one id are of one account. */
 const describeRequests = async (found: readonly FoundRequest[], services: OperationServices): Promise<readonly OperatorRequestJson[]> => {
   const ids = [...new Set(found.map(({ account }) => account))]
@@ -59,6 +69,59 @@ const describeRequests = async (found: readonly FoundRequest[], services: Operat
 }
 
 export const requestOperations = [
+  defineOperation({
+    name: 'requests list',
+    method: 'get',
+    path: '/accounts/{id}/requests',
+    operationId: 'listAccountRequests',
+    summary:
+      'The last failed and slow requests of an account, and a sample of the others, the newest first; why each failed. Without parameters.',
+    input: {
+      type: 'object',
+      properties: {
+        id: accountId,
+        ...filterQuery,
+        outcome: { ...filterQuery.outcome, description: 'Only requests with this outcome, or `failed` ones, or `slow` ones.' },
+        after: { type: 'string', description: '`next` of the response before.' },
+        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 50, description: 'Most requests of the response.' },
+      },
+      required: ['id'],
+    },
+    output: schemaRef('AccountRequests'),
+    async run({ id, after, limit, ...filter }, services): Promise<AccountRequestsJson> {
+      const account = await findAccount(services, id)
+      const { enabled, retention } = services.requestLog
+      const isLogged = enabled && account.requestLog !== 'off'
+      const asked = { ...filter, account: account.id, search: '', after, limit, since: services.clock.now() - retention, until: undefined }
+      const { requests, next = null } = isLogged ? await services.queries.requests(asked) : { requests: [] }
+      const found = requests.map(request => ({ ...request, account: account.id }))
+      return { isLogged, retentionHours: retention / hourMs, requests: await describeRequests(found, services), next }
+    },
+    command: {
+      positionals: { id: 'ACCOUNT' },
+      flags: {
+        method: { placeholder: 'METHOD' },
+        network: { placeholder: 'NAME' },
+        key: { placeholder: 'ID' },
+        outcome: { placeholder: 'OUTCOME' },
+      },
+      fixed: { after: undefined },
+      failure: ({ isLogged }) =>
+        isLogged ? undefined : 'no requests are logged: by `requestLog` of gateway.yaml, or the account has turned that off',
+      text: ({ requests }) =>
+        requests.length === 0
+          ? ['no logged request is like this']
+          : [
+              {
+                columns: ['TIME', 'KEY', 'NETWORK', 'METHOD', 'OUTCOME', 'CODE', 'MS', 'NODE', 'REQUEST ID'],
+                rows: requests.map(({ time, key, network, method, outcome, code, durationMs, upstream, requestId }) => [
+                  ...[time.slice(0, 19), `…${key.hint ?? key.id}`, network, method, outcome, String(code ?? '-')],
+                  ...[durationMs.toFixed(1), upstream ?? '-', requestId],
+                ]),
+              },
+            ],
+    },
+  }),
   defineOperation({
     name: 'requests show',
     method: 'get',

@@ -96,6 +96,8 @@ type TrafficDimension = 'account' | Dimension
 
 const trafficDimensions = ['account', ...dimensions] as const
 
+const trafficOrders = ['credits', 'calls', 'failed', 'p95Ms'] as const
+
 const hoursOption = {
   type: 'integer',
   minimum: 1,
@@ -160,21 +162,23 @@ export const usageOperations = [
     name: 'usage all',
     method: 'get',
     path: '/usage',
-    summary: 'Calls, failed calls, credits and latencies of all accounts, the most credits first.',
+    summary: 'Calls, failed calls, credits and latencies of all accounts, the most credits first, or the most of something else.',
     input: {
       type: 'object',
       properties: {
         by: { type: 'string', enum: trafficDimensions, default: 'account', description: byDescription },
         hours: hoursOption,
+        sort: { type: 'string', enum: trafficOrders, default: 'credits', description: 'Of what the most comes first.' },
         offset: { type: 'integer', minimum: 0, default: 0, description: 'How many groups to skip.' },
         limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most groups of the response.' },
       },
     },
     output: schemaRef('Usage'),
-    async run({ by, hours, offset, limit }, { store, queries, clock }): Promise<TrafficReport> {
+    async run({ by, hours, sort, offset, limit }, { store, queries, clock }): Promise<TrafficReport> {
       const to = Math.floor(clock.now() / hourMs) + 1
       const totals = await queries.totals({ from: to - hours, to, by })
-      const page = totals.slice(offset, offset + limit)
+      const ordered = sort === 'credits' ? totals : totals.toSorted((a, b) => (b[sort] ?? 0) - (a[sort] ?? 0))
+      const page = ordered.slice(offset, offset + limit)
       const nameOf = async (id: string) => (await store.account(id))?.name ?? ''
       const groups = by === 'account' ? await Promise.all(page.map(async group => ({ ...group, account: await nameOf(group.name) }))) : page
       return { by, from: isoTime((to - hours) * hourMs), groupCount: totals.length, groups }

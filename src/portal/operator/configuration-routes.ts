@@ -1,9 +1,12 @@
 import { formatEffectiveFile } from '../../config/effective-file.ts'
+import type { EffectiveFile } from '../../config/effective-file.ts'
 import type { ReloadControl } from '../../server/admin.ts'
 import type { NewChange } from '../../services/accounts/change-history.ts'
 import { logLevels } from '../../services/log-settings.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
 import { StoreError } from '../../store/store.ts'
+import { diffLines, withContext } from '../../util/line-diff.ts'
+import type { DiffLine } from '../../util/line-diff.ts'
 import { ApiError } from '../api-errors.ts'
 import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
@@ -26,6 +29,8 @@ export interface ConfigurationJson {
   /** Networks that lack variables. */
   readonly unserved: readonly { readonly network: string; readonly variables: readonly string[] }[]
   readonly changes: ReloadOutcome['changes']
+  /** The lines that differ, with some around them; null for those between that are left out. */
+  readonly differences: readonly { readonly file: string; readonly lines: readonly (DiffLine | null)[] }[]
   readonly problems: readonly ProblemJson[]
   readonly logLevel: LogLevel
 }
@@ -57,6 +62,18 @@ export const configurationSchemas = {
     },
     unserved: { ...listOf(object({ network: text, variables: listOf(text) })), description: 'Networks that lack variables.' },
     changes: { ...changes, description: 'What a reload would change now.' },
+    differences: {
+      ...listOf(
+        object({
+          file: text,
+          lines: listOf({
+            oneOf: [object({ kind: { type: 'string', enum: ['same', 'added', 'removed'] }, text }), { type: 'null' }],
+          }),
+        }),
+      ),
+      description:
+        'Where the files, as `files` has them, differ from what is in force. Secrets are masked: another secret is in `changes` alone. Null: lines that are left out.',
+    },
     problems: { ...problems, description: 'Why a reload would be refused now.' },
     logLevel: level,
   }),
@@ -77,6 +94,7 @@ export const configurationRoutes = [
         files: files.map(file => ({ file: file.source.file, text: formatEffectiveFile(file) })),
         unserved: unserved.map(({ network, variables }) => ({ network, variables })),
         ...toJson(preview ?? { changes: [], problems: [] }),
+        differences: differencesOf(files, preview?.files ?? files),
         logLevel: logLevel.level,
       }
     },
@@ -112,6 +130,20 @@ export const configurationRoutes = [
     },
   }),
 ]
+
+const maxContextLines = 2
+
+const differencesOf = (before: readonly EffectiveFile[], after: readonly EffectiveFile[]): ConfigurationJson['differences'] => {
+  const textOf = (files: readonly EffectiveFile[], name: string): string => {
+    const found = files.find(({ source }) => source.file === name)
+    return found === undefined ? '' : formatEffectiveFile(found)
+  }
+  const names = [...new Set([...before, ...after].map(({ source }) => source.file))]
+  return names.flatMap(file => {
+    const lines = withContext(diffLines(textOf(before, file), textOf(after, file)), maxContextLines)
+    return lines.length === 0 ? [] : [{ file, lines: lines.map(line => line ?? null) }]
+  })
+}
 
 /** The configuration and the log level are no part of the store: they are changed while it is unreachable too. */
 const recordOrLog = async ({ accounts, log }: Pick<OperatorServices, 'accounts' | 'log'>, change: NewChange): Promise<void> => {

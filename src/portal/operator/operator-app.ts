@@ -37,7 +37,7 @@ export const operatorRoutes: readonly OperatorRoute[] = [
 export interface OperatorAppOptions
   extends Pick<
     OperatorServices,
-    'networks' | 'metrics' | 'history' | 'reloader' | 'logLevel' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'
+    'networks' | 'metrics' | 'history' | 'incidents' | 'reloader' | 'logLevel' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'
   > {
   /** The counters of each process of the gateway, as of now. */
   traffic(): Promise<readonly ProcessTraffic[]>

@@ -3,7 +3,7 @@ import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
 import type { CallFigures, NodeFigures } from '../../services/traffic/figures.ts'
 import { historyRanges } from '../../services/traffic/history.ts'
 import type { Activity } from '../../services/traffic/history.ts'
-import { hourMs, isoTime } from '../../util/dates.ts'
+import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { deliveryChannels } from '../alerts/delivery-records.ts'
 import type { Delivery } from '../alerts/delivery-records.ts'
 import { alertJson, alertShape } from '../alerts/manage-alerts.ts'
@@ -20,10 +20,13 @@ import {
   text,
   textOrNull,
   time,
+  timeOrNull,
 } from '../openapi.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import { gatewayHealth, gatewayProblems } from './gateway-health.ts'
 import type { GatewayHealth, GatewayProblem } from './gateway-health.ts'
+import { incidentRetentionMs } from './node-incidents.ts'
+import type { NodeIncident } from './node-incidents.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 
 type OrNull<T> = { readonly [Name in keyof T]: Exclude<T[Name], undefined> | (undefined extends T[Name] ? null : never) }
@@ -53,6 +56,15 @@ export interface OverviewJson {
 
 export interface ActivityJson extends Omit<Activity, 'times'> {
   readonly times: readonly string[]
+}
+
+export interface IncidentsJson {
+  readonly since: string
+  readonly incidents: readonly (Omit<NodeIncident, 'node' | 'began' | 'ended'> & {
+    readonly node: string | null
+    readonly began: string
+    readonly ended: string | null
+  })[]
 }
 
 /** An account by its id and name. */
@@ -153,6 +165,24 @@ export const overviewSchemas = {
     ),
     gateway: object(series(['cpu', 'residentBytes'])),
   }),
+  Incidents: object({
+    since: { ...time, description: 'What ended before is not kept; nor is anything from before the start of this gateway.' },
+    incidents: {
+      ...listOf(
+        object({
+          network: text,
+          node: { ...textOrNull, description: 'Null: the network.' },
+          kind: { ...text, description: 'A state of the network, or `notUsable`, or a reason of the node.' },
+          class: { ...text, description: 'Of methods; `all` for every class.' },
+          text: { ...text, description: 'Why.' },
+          began: time,
+          ended: { ...timeOrNull, description: 'Null while it lasts.' },
+          times: { ...count, description: 'How often: what comes back within a minute is one incident.' },
+        }),
+      ),
+      description: 'Those that last come first, then the newest: 500 at most.',
+    },
+  }),
   AccountOverview: object({
     accountCount: count,
     nearLimitCount: { ...count, description: 'Accounts that have used 75 % of the credits of today and more.' },
@@ -230,6 +260,26 @@ export const overviewRoutes = [
     async handle({ query: { range, network } }, { history }): Promise<ActivityJson> {
       const { times, ...activity } = (await history()).activity(range, network)
       return { times: times.map(isoTime), ...activity }
+    },
+  }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/overview/incidents',
+    summary: 'What kept calls from nodes in the last 24 hours, as far as this gateway has run: from when, until when, and why.',
+    response: schemaRef('Incidents'),
+    query: {
+      type: 'object',
+      properties: { network: { type: 'string', description: 'All networks if absent.' } },
+    },
+    async handle({ query: { network } }, { incidents, clock }): Promise<IncidentsJson> {
+      const found = (await incidents()).list(network)
+      return {
+        since: isoTime(clock.now() - incidentRetentionMs),
+        incidents: found.map(({ node = null, began, ended, ...each }) => ({
+          ...{ ...each, node },
+          ...{ began: isoTime(began), ended: isoTimeOrNull(ended) },
+        })),
+      }
     },
   }),
   defineOperatorRoute({

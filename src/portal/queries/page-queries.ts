@@ -9,13 +9,15 @@ import type { Change, ChangeAction } from '../../services/accounts/change-histor
 import { summarizeEvidence } from '../../services/evidence.ts'
 import type { EvidenceSummary } from '../../services/evidence.ts'
 import type { FoundRequest } from '../../store/request-log-store.ts'
-import type { AccountRow, Store } from '../../store/store.ts'
+import type { AccountRow, KeyRow, Store } from '../../store/store.ts'
 import { hourRetentionDays, successOutcome } from '../../store/usage-store.ts'
 import type { Clock } from '../../services/clock.ts'
 import { dayMs, hoursPerDay, isoDate } from '../../util/dates.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { AccountUseCache } from './account-overview.ts'
 import type { AccountOverview, AccountOverviewOptions, OverviewStore, UsedAccount } from './account-overview.ts'
+import { readRequests } from './request-queries.ts'
+import type { RequestPage, RequestPageOptions } from './request-queries.ts'
 import type { Dimension } from './usage-dimensions.ts'
 
 /** What operations read of accounts, calls and changes. */
@@ -24,6 +26,10 @@ export interface PageQueries {
   accountPage(options: AccountPageOptions): Promise<AccountPage>
   /** Which accounts need the operator, and why. */
   accountOverview(options: AccountOverviewOptions): Promise<AccountOverview>
+  /** Keys of all accounts whose text ends so. */
+  keysWithHint(options: { readonly hint: string }): Promise<readonly KeyRow[]>
+  /** The logged requests of an account. */
+  requests(options: RequestPageOptions): Promise<RequestPage>
   /** Changes of some days, with the text in one of their members. */
   changePage(options: ChangePageOptions): Promise<ChangePage>
   /** Wrong results of nodes that are kept: up to 200, each of some KiB. */
@@ -116,7 +122,8 @@ export interface CallCounts {
   readonly total: UsageStatistics
 }
 
-type PageStore = OverviewStore & Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows' | 'allUsageCounts' | 'findRequests'>
+type PageStore = OverviewStore &
+  Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows' | 'allUsageCounts' | 'findRequests' | 'requests' | 'keysWithHint'>
 
 export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | 'monotonic'>): PageQueries => {
   const accountUse = new AccountUseCache(store, clock)
@@ -124,6 +131,8 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
     accountPage: ({ sort, ...options }) =>
       sort === 'used' ? readPageByUse(accountUse, options) : readPageByName(store, accountUse, options),
     accountOverview: options => accountUse.overview(options),
+    keysWithHint: ({ hint }) => store.keysWithHint(hint),
+    requests: options => readRequests(store, options),
     changePage: options => readChangePage(store, options),
     evidence: filter => summarizeEvidence(store, filter),
     requestsById: async ({ requestId, since }) => (await store.findRequests(requestId)).filter(({ time }) => time >= since),

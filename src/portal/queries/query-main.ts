@@ -33,6 +33,7 @@ const queries = createUsageQueries(
     usageRows: async (...range) => (await queriedStore()).usageRows(...range),
     usageAccounts: async (period, start) => (await queriedStore()).usageAccounts(period, start),
     requests: async account => (await queriedStore()).requests(account),
+    keysWithHint: async hint => (await queriedStore()).keysWithHint(hint),
     findRequests: async requestId => (await queriedStore()).findRequests(requestId),
     async *allUsageCounts(hours) {
       for await (const count of (await queriedStore()).allUsageCounts(hours)) {

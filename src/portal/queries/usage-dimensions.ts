@@ -17,3 +17,11 @@ export const isIncluded = ({ group }: UsageRow, { method, network, key, outcome 
   (network === undefined || group.network === network) &&
   (key === undefined || group.key === key) &&
   (outcome === undefined || (outcome === failedOutcome ? group.outcome !== successOutcome : group.outcome === outcome))
+
+/** As requests to the APIs have it. */
+export const filterQuery = {
+  method: { type: 'string', description: 'Only calls of this method.' },
+  network: { type: 'string', description: 'Only calls of this network.' },
+  key: { type: 'string', description: 'Only calls with the key of this id.' },
+  outcome: { type: 'string', description: 'Only calls with this outcome, such as `ok`, or with any but `ok`: `failed`.' },
+} as const

@@ -11,8 +11,8 @@ import { readLedgerDay, readUsagePage } from './usage-days.ts'
 import type { LedgerDayState, UsagePage, UsagePageOptions } from './usage-days.ts'
 import { PeriodRows } from './period-rows.ts'
 import type { PeriodRange, QueryClock } from './period-rows.ts'
-import { readFailureMessages, readRequests } from './request-queries.ts'
-import type { FailureMessage, LoggedRange, RequestPage, RequestPageOptions } from './request-queries.ts'
+import { readFailureMessages } from './request-queries.ts'
+import type { FailureMessage, LoggedRange } from './request-queries.ts'
 import { isIncluded } from './usage-dimensions.ts'
 import type { Dimension, UsageFilter } from './usage-dimensions.ts'
 
@@ -54,6 +54,7 @@ type QueriedStore = Pick<
   | 'usageRows'
   | 'usageAccounts'
   | 'requests'
+  | 'keysWithHint'
   | 'findRequests'
   | 'allUsageCounts'
   | 'accounts'
@@ -70,8 +71,6 @@ export interface UsageQueries extends PageQueries {
   outcomes(range: FilteredRange): Promise<readonly (readonly [outcome: string, calls: number])[]>
   /** The last hour in which each key was used, in the days from `fromDay` to `toDay`. */
   lastUses(days: LastUsesQuery): Promise<readonly (readonly [key: string, hour: number])[]>
-  /** The logged requests of an account. */
-  requests(options: RequestPageOptions): Promise<RequestPage>
   /** Of each outcome, the messages that most of its logged requests have. */
   failureMessages(options: LoggedRange): Promise<readonly FailureMessage[]>
   /** The rows of a day that is over, for a billing system. */
@@ -104,7 +103,6 @@ export const createUsageQueries = (store: QueriedStore, clock: QueryClock): Usag
       return [...calls]
     },
     lastUses: query => readLastUses(periods, query),
-    requests: options => readRequests(store, options),
     failureMessages: options => readFailureMessages(store, options),
     usagePage: options => readUsagePage(store, options),
     ledgerDay: options => readLedgerDay(store, options),

@@ -7,7 +7,8 @@ import type { PortalServices } from '../portal-services.ts'
 import { keepsParams, requestJson } from '../request-json.ts'
 import type { RequestJson } from '../request-json.ts'
 import { defineRoute } from '../route.ts'
-import { filterQuery, timeQuery, timesOf } from './usage.ts'
+import { filterQuery } from '../queries/usage-dimensions.ts'
+import { timeQuery, timesOf } from './usage.ts'
 
 /** What an account has logged of its requests. */
 const settings = ['on', 'withoutParams', 'off'] as const

@@ -9,7 +9,7 @@ import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import type { FailureMessage } from '../queries/request-queries.ts'
 import { keepsParams } from '../request-json.ts'
-import { dimensions } from '../queries/usage-dimensions.ts'
+import { dimensions, filterQuery } from '../queries/usage-dimensions.ts'
 import type { Dimension } from '../queries/usage-dimensions.ts'
 import type { UsageOverTime } from '../queries/usage-queries.ts'
 import { defineRoute } from '../route.ts'
@@ -47,13 +47,6 @@ export const timesOf = ({ range, from, to }: Infer<{ readonly type: 'object'; re
   since: from !== undefined ? parseTime('from', from) : range !== undefined ? now - rangesMs[range] : undefined,
   until: to === undefined ? undefined : parseTime('to', to),
 })
-
-export const filterQuery = {
-  method: { type: 'string', description: 'Only calls of this method.' },
-  network: { type: 'string', description: 'Only calls of this network.' },
-  key: { type: 'string', description: 'Only calls with the key of this id.' },
-  outcome: { type: 'string', description: 'Only calls with this outcome, such as `ok`, or with any but `ok`: `failed`.' },
-} as const
 
 const rangeQuery = {
   range: { type: 'string', enum: rangeNames, default: '24h', description: 'How far back, up to now; `from` replaces it.' },

@@ -10,6 +10,7 @@ import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { AccountRequests } from './account-requests.tsx'
 import { ErrorTable } from './errors.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { GroupTable } from './traffic.tsx'
@@ -21,7 +22,7 @@ const stepsMs = { hour: 3_600_000, day: 86_400_000 } as const
 
 const ranges = (['1', '7', '31'] as const).map(value => ({ value, label: text.ranges[value] }))
 
-const views = ['method', 'network', 'key', 'errors'] as const
+const views = ['method', 'network', 'key', 'errors', 'requests'] as const
 
 const viewOptions = views.map(value => ({ value, label: text.views[value] }))
 
@@ -51,7 +52,13 @@ export const AccountUsage = ({ path, name, keys }: AccountUsageProps) => {
       <div class="controls">
         <Segments label={texts.usage.by} options={viewOptions} value={view} onChange={chosenView.set} />
       </div>
-      {view === 'errors' ? <AccountErrors name={name} days={Number(days)} /> : <CallsBy path={path} by={view} days={days} keys={keys} />}
+      {view === 'errors' ? (
+        <AccountErrors name={name} days={Number(days)} />
+      ) : view === 'requests' ? (
+        <AccountRequests path={path} keys={keys} />
+      ) : (
+        <CallsBy path={path} by={view} days={days} keys={keys} />
+      )}
     </>
   )
 }
@@ -81,7 +88,7 @@ const CallsOverTime = ({ found: { from, to, groups, total } }: { readonly found:
 }
 
 interface CallsByProps extends Pick<AccountUsageProps, 'path' | 'keys'> {
-  readonly by: Exclude<(typeof views)[number], 'errors'>
+  readonly by: Exclude<(typeof views)[number], 'errors' | 'requests'>
   readonly days: string
 }
 

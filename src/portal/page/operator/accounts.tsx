@@ -1,12 +1,15 @@
 import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import type { Plan } from '../../../plugin/call.ts'
 import type { AccountJson, AccountPageJson, ListedAccount } from '../../operations/account-operations.ts'
+import type { OperatorKeyJson } from '../../operations/key-operations.ts'
 import { Badge } from '../components/badge.tsx'
 import { Notice, SearchField, Select, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Form } from '../components/form.tsx'
 import { Icon } from '../components/icon.tsx'
+import { KeyState } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { formatNumber, formatTime } from '../format.ts'
@@ -14,7 +17,7 @@ import { request, useRequest } from '../request.ts'
 import { changeQuery, navigate, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { formatShare } from './format-figures.ts'
-import { AccountLink } from './links.tsx'
+import { AccountLink, KeyLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
@@ -23,6 +26,47 @@ const states = [
   { value: '', label: texts.all },
   ...(['active', 'unapproved', 'suspended', 'deleted'] as const).map(value => ({ value, label: text.states[value] })),
 ] as const
+
+/** `4f2a`, as a customer quotes the end of a key, perhaps with dots in front. */
+const keyEndingOf = (search: string): string | undefined => /^(?:…|\.{2,3})?([0-9A-Za-z]{4})$/.exec(search.trim())?.[1]
+
+/** A whole key is a secret, which an address must not have: its end finds it too. */
+const withoutKey = (search: string): string => search.replace(/\btg_[0-9A-Za-z]{16,}([0-9A-Za-z]{4})\b/g, '…$1')
+
+interface FoundKeysProps {
+  readonly ending: string
+  /** Where those that were found are kept. */
+  readonly found: { value: readonly OperatorKeyJson[] }
+}
+
+/** Keys that end so, of whichever account: each leads to its last requests. */
+const FoundKeys = ({ ending, found }: FoundKeysProps) => {
+  const keys = useRequest<readonly OperatorKeyJson[]>(`/keys?${new URLSearchParams({ ending })}`, Infinity)
+  const shown = keys.data.value
+  useEffect(() => {
+    found.value = shown ?? []
+    return () => void (found.value = [])
+  }, [shown])
+  if (shown === undefined || shown.length === 0) return null
+  const title = `${text.keysThatEnd} ${ending}`
+  return (
+    <>
+      <h2>{title}</h2>
+      <Table
+        caption={title}
+        keyOf={({ id }) => id}
+        rows={shown}
+        columns={[
+          { title: texts.keys.name, cell: ({ id, name, account }) => <KeyLink account={account.name} id={id} name={name || id} /> },
+          { title: texts.keys.key, cell: ({ hint }) => <code>…{hint}</code> },
+          { title: operatorTexts.home.account, cell: ({ account }) => <AccountLink {...account} /> },
+          { title: texts.keys.state, cell: ({ state }) => <KeyState state={state} /> },
+          { title: text.created, isTime: true, cell: ({ created }) => formatTime(created) },
+        ]}
+      />
+    </>
+  )
+}
 
 export const Accounts = () => {
   const isCreating = useSignal(false)
@@ -37,13 +81,15 @@ export const Accounts = () => {
   const plans = useRequest<readonly Plan[]>('/plans', Infinity)
   const page = useRequest<AccountPageJson>(`/accounts?${new URLSearchParams(query)}`)
   const next = page.data.value?.next ?? ''
+  const foundKeys = useSignal<readonly OperatorKeyJson[]>([])
+  const keyEnding = keyEndingOf(search.value)
   return (
     <>
       <div class="controls">
         <SearchField
           label={text.searchLabel}
           value={search.value}
-          onInput={value => changeQuery({ search: value, after: '' }, { isTyping: true })}
+          onInput={value => changeQuery({ search: withoutKey(value), after: '' }, { isTyping: true })}
         />
         <Segments
           label={text.sort}
@@ -67,9 +113,10 @@ export const Accounts = () => {
           <CreateAccount onCancel={() => (isCreating.value = false)} />
         </Dialog>
       )}
+      {keyEnding !== undefined && <FoundKeys key={keyEnding} ending={keyEnding} found={foundKeys} />}
       <WhenLoaded from={page}>
         {({ accounts }) =>
-          accounts.length > 0 ? (
+          accounts.length === 0 && foundKeys.value.length > 0 ? null : accounts.length > 0 ? (
             <AccountTable accounts={accounts} plans={plans.data.value ?? []} />
           ) : query.search === '' && shownState === '' ? (
             <EmptyState icon="people" title={text.none} />

@@ -36,7 +36,7 @@ interface PendingProps {
   readAgain(): void
 }
 
-const Pending = ({ configuration: { changes, problems, unserved }, readAgain }: PendingProps) => {
+const Pending = ({ configuration: { changes, differences, problems, unserved }, readAgain }: PendingProps) => {
   const { error, isSending, submit } = useSubmit(async () => {
     const { applied, changes } = await request<ReloadJson>('POST', '/configuration/reload')
     const count = changes.filter(({ needsRestart }) => !needsRestart).length
@@ -83,6 +83,9 @@ const Pending = ({ configuration: { changes, problems, unserved }, readAgain }: 
           ]}
         />
       )}
+      {differences.map(({ file, lines }) => (
+        <Difference key={file} file={file} lines={lines} />
+      ))}
       {unserved.map(({ network, variables }) => (
         <p key={network} class="lead">
           {network}: {text.unserved} {variables.join(', ')}
@@ -91,6 +94,25 @@ const Pending = ({ configuration: { changes, problems, unserved }, readAgain }: 
     </div>
   )
 }
+
+const signs = { same: ' ', added: '+', removed: '−' } as const
+
+/** What differs in a file, line by line, as in reviews of code. */
+const Difference = ({ file, lines }: ConfigurationJson['differences'][number]) => (
+  <>
+    <h3>
+      <code class="breakable">{file}</code>
+    </h3>
+    <pre class="file diff" tabIndex={0} data-testid="difference">
+      {lines.map((line, i) => (
+        <span key={i} class={line?.kind}>
+          {line === null ? '…' : `${signs[line.kind]} ${line.text}`}
+          {'\n'}
+        </span>
+      ))}
+    </pre>
+  </>
+)
 
 const changeTones = { added: 'ok', changed: 'warn', removed: 'danger' } as const
 

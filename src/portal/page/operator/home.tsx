@@ -20,6 +20,7 @@ import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { DrainNode } from './drain-node.tsx'
 import { formatCount, formatMiB, formatRate, formatShare, toMiB, toneOfFailures } from './format-figures.ts'
+import { Incidents } from './incidents.tsx'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
 import { NodeTimes, NodeWhy, byProblem, classesDown, needsAttention, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
@@ -45,6 +46,8 @@ export const Home = () => {
         {({ seconds, total }) => <Figures seconds={seconds} total={total} />}
       </WhenLoaded>
       <Charts started={overview.data.value?.gateway.started} />
+      <h2>{operatorTexts.incidents.title}</h2>
+      <Incidents />
       <Accounts />
       <WhenLoaded from={overview} skeleton={<Skeleton height={10} />}>
         {({ gateway }) => <Health gateway={gateway} />}

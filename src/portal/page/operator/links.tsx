@@ -16,6 +16,17 @@ const Link = ({ to, children }: LinkProps) => (
 export const AccountLink = ({ name, id }: { readonly name: string; readonly id?: string }) =>
   name === '' ? <code>{id}</code> : <Link to={`/operator/accounts/${name}`}>{name}</Link>
 
+/** The last failed requests with the key. */
+export const KeyLink = ({ account, id, name }: { readonly account: string; readonly id: string; readonly name: string }) => (
+  <Link to={`/operator/accounts/${account}?${new URLSearchParams({ by: 'requests', key: id })}`}>{name}</Link>
+)
+
+export const RequestLink = ({ id }: { readonly id: string }) => (
+  <Link to={`/operator/requests?${new URLSearchParams({ id })}`}>
+    <span class="breakable">{id}</span>
+  </Link>
+)
+
 export const NetworkLink = ({ name, children = name }: { readonly name: string; readonly children?: ComponentChildren }) => (
   <Link to={`/operator/nodes?${new URLSearchParams({ network: name })}`}>{children}</Link>
 )

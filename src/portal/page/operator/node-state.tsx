@@ -3,7 +3,7 @@ import { useContext } from 'preact/hooks'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import { now } from '../clock.ts'
 import type { Tone } from '../components/badge.tsx'
-import { formatAge, formatAuthor, formatMoment, formatNumber } from '../format.ts'
+import { formatAge, formatAuthor, formatMoment } from '../format.ts'
 import type { Loaded } from '../request.ts'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -62,14 +62,9 @@ export const classesDown = ({ state, upstreams }: NetworkNodes): readonly string
 }
 
 /** All that keeps calls away, in words; that it is drained is said by its state. */
-export const NodeWhy = ({ node: { because, reasons, lagBlocks, condition } }: { readonly node: NodeJson }) => (
+export const NodeWhy = ({ node: { because, reasons } }: { readonly node: NodeJson }) => (
   <>
-    {because !== null && (
-      <p class="error sentence">
-        {because}
-        {condition !== 'usable' && (lagBlocks ?? 0) > 0 && ` (${formatNumber(lagBlocks)} ${text.blocksBehind})`}
-      </p>
-    )}
+    {because !== null && <p class="error sentence">{because}</p>}
     {reasons
       .filter(({ reason }) => reason !== 'drained')
       .map(({ class: methodClass, reason, text: rule, keepsAway }) => (

@@ -19,6 +19,7 @@ import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { DrainNode, PutBack } from './drain-node.tsx'
 import { formatPart, formatRate, formatShare, toneOfFailures } from './format-figures.ts'
+import { Incidents } from './incidents.tsx'
 import { ErrorsLink } from './links.tsx'
 import { NodeTimes, NodeWhy, byProblem, hasProblem, nameClass, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
@@ -181,6 +182,8 @@ const Network = ({ network, traffic, seconds, evidence, isOpen, isFolded, onTogg
       <WrongResults network={name} evidence={evidence} onChanged={onChanged} />
       {isOpen && <NodeCharts network={name} />}
       {isOpen && <NodeErrors upstreams={upstreams} />}
+      {isOpen && <h3>{operatorTexts.incidents.title}</h3>}
+      {isOpen && <Incidents network={name} />}
     </section>
   )
 }

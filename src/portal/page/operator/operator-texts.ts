@@ -20,7 +20,8 @@ export const operatorTexts = {
     submit: 'Sign in',
   },
   accounts: {
-    searchLabel: 'Part of a name or label',
+    searchLabel: 'Name, label or end of a key',
+    keysThatEnd: 'Keys that end in',
     sort: 'Order',
     byName: 'By name',
     byUse: 'By use today',
@@ -65,6 +66,8 @@ export const operatorTexts = {
     back: 'All accounts',
   },
   traffic: {
+    sort: 'Most of',
+    orders: { credits: 'credits', calls: 'calls', failed: 'failed calls', p95Ms: 'p95 latency' },
     by: 'By',
     account: 'Account',
     range: 'Range',
@@ -100,7 +103,11 @@ export const operatorTexts = {
   },
   accountUsage: {
     ranges: { '1': 'Today (UTC)', '7': '7 days', '31': '31 days' },
-    views: { method: 'By method', network: 'By network', key: 'By key', errors: 'Errors' },
+    views: { method: 'By method', network: 'By network', key: 'By key', errors: 'Errors', requests: 'Last requests' },
+    key: 'Key',
+    why: 'Why',
+    noRequests: 'No logged request is like this.',
+    notLogged: 'No requests are logged: requestLog of gateway.yaml is off, or the account has turned that off.',
     none: 'No calls.',
   },
   home: {
@@ -231,7 +238,6 @@ export const operatorTexts = {
     last: 'Last',
     allClasses: 'all methods',
     ofClass: 'methods',
-    blocksBehind: 'blocks behind',
     head: 'Newest block',
     finalized: 'Finalized block',
     lag: 'Lag (blocks)',
@@ -270,6 +276,18 @@ export const operatorTexts = {
     unconfiguredHelp: 'These nodes would be drained if they came back.',
     noHistory: 'No attempts have been recorded yet.',
     none: 'No calls have come yet: nodes are polled from the first one on.',
+  },
+  incidents: {
+    title: 'Incidents of the last 24 hours',
+    none: 'Nothing has kept calls from a node, as far as this gateway has run.',
+    began: 'Began',
+    lasted: 'Lasted',
+    lasts: 'ongoing',
+    times: 'times',
+    where: 'Where',
+    what: 'What',
+    all: 'All incidents',
+    fewer: 'Fewer',
   },
   wrongResults: {
     title: 'Wrong results',

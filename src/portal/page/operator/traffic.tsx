@@ -16,6 +16,8 @@ const { method, network, key, outcome } = texts.usage
 const dimensions = Object.entries({ account: text.account, method, network, key, outcome }).map(([value, label]) => ({ value, label }))
 export const rangeOptions = Object.entries(text.ranges).map(([value, label]) => ({ value, label }))
 
+const orders = Object.entries(text.orders).map(([value, label]) => ({ value, label }))
+
 const groupsPerPage = 100
 
 /** An account by its name; one that no longer exists by its id. */
@@ -27,7 +29,8 @@ const cellsOf = (group: TrafficGroup) => [nameOf(group), ...columnsOfCsv.map(col
 
 export const Traffic = () => {
   const [by, hours, first] = [queryMember('by', 'account'), queryMember('hours', '24'), queryMember('first', '0')]
-  const query = { by: by.value, hours: hours.value, offset: first.value, limit: String(groupsPerPage) }
+  const sort = queryMember('sort', 'credits')
+  const query = { by: by.value, hours: hours.value, sort: sort.value, offset: first.value, limit: String(groupsPerPage) }
   const report = useRequest<TrafficReport>(`/usage?${new URLSearchParams(query)}`)
   const found = report.data.value
   return (
@@ -40,6 +43,7 @@ export const Traffic = () => {
           value={hours.value}
           onChange={value => changeQuery({ hours: value, first: '' })}
         />
+        <Select label={text.sort} options={orders} value={sort.value} onChange={value => changeQuery({ sort: value, first: '' })} />
         {found !== undefined && (
           <Downloads
             name={`traffic-by-${found.by}`}

@@ -1,0 +1,143 @@
+import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
+import type { Clock } from '../../services/clock.ts'
+import type { Log } from '../../services/log.ts'
+import { dayMs } from '../../util/dates.ts'
+import type { BackgroundTask } from '../background.ts'
+
+/** Something that kept calls from a node, or from all nodes of a network, for some time. */
+export interface NodeIncident {
+  readonly network: string
+  /** Undefined: the network. */
+  readonly node: string | undefined
+  /** A state of the network, a condition of the node, or a reason of one. */
+  readonly kind: string
+  /** Of methods; `all` for every class. */
+  readonly class: string
+  readonly text: string
+  /** In ms since 1970. */
+  readonly began: number
+  /** Undefined while it lasts. */
+  readonly ended: number | undefined
+  /** How often it was there: what comes back soon is one incident. */
+  readonly times: number
+}
+
+type Observed = Pick<NodeIncident, 'network' | 'node' | 'kind' | 'class' | 'text'> & { readonly since: number | undefined }
+
+const readIntervalMs = 5_000
+export const incidentRetentionMs = dayMs
+/** What comes back within this time has not been over. */
+const sameIncidentMs = 60_000
+export const maxIncidents = 500
+
+/** A node in order has these now and then. */
+const usualReasons: ReadonlySet<string> = new Set(['recovering', 'rateSpent'])
+
+const allClasses = 'all'
+
+interface NodeIncidentsOptions {
+  readonly clock: Clock
+  readonly log: Log
+  read(): Promise<readonly NetworkStatus[]>
+}
+
+/** What nodes and networks had in the last day, in the memory of the process that serves operators. */
+export class NodeIncidents implements BackgroundTask {
+  readonly #options: NodeIncidentsOptions
+  /** In the order in which they were noticed first. */
+  #incidents = new Map<string, NodeIncident>()
+  #count = 0
+  /** The id of the last incident of each kind. */
+  readonly #lastIds = new Map<string, string>()
+  #isReading = false
+  #stopTimer = () => {}
+
+  constructor(options: NodeIncidentsOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    const { clock, log } = this.#options
+    const report = (error: unknown): void => log.error({ err: error }, 'the states of nodes could not be read because of a bug')
+    const timer = clock.every(readIntervalMs, () => void this.record().catch(report))
+    this.#stopTimer = () => timer.cancel()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopTimer()
+  }
+
+  async record(): Promise<void> {
+    if (this.#isReading) return
+    this.#isReading = true
+    try {
+      const observed = new Map((await this.#options.read()).flatMap(observe).map(each => [keyOf(each), each]))
+      const now = this.#options.clock.now()
+      for (const [id, incident] of this.#incidents)
+        if (incident.ended === undefined && !observed.has(keyOf(incident))) this.#incidents.set(id, { ...incident, ended: now })
+      for (const [key, each] of observed) this.#note(key, each, now)
+      this.#drop(now)
+    } finally {
+      this.#isReading = false
+    }
+  }
+
+  /** What lasts comes first, then the newest. */
+  list(network?: string): readonly NodeIncident[] {
+    const orderOf = ({ ended = Infinity }: NodeIncident): number => ended
+    return [...this.#incidents.values()]
+      .filter(each => network === undefined || each.network === network)
+      .sort((a, b) => (orderOf(a) === orderOf(b) ? b.began - a.began : orderOf(b) - orderOf(a)))
+  }
+
+  #note(key: string, { since, ...observed }: Observed, now: number): void {
+    const lastId = this.#lastIds.get(key) ?? ''
+    const last = this.#incidents.get(lastId)
+    if (last !== undefined && (last.ended === undefined || now - last.ended < sameIncidentMs)) {
+      const times = last.times + (last.ended === undefined ? 0 : 1)
+      this.#incidents.set(lastId, { ...last, ...observed, ended: undefined, times })
+      return
+    }
+    const id = String((this.#count += 1))
+    this.#lastIds.set(key, id)
+    this.#incidents.set(id, { ...observed, began: Math.min(since ?? now, now), ended: undefined, times: 1 })
+  }
+
+  #drop(now: number): void {
+    const isKept = ({ ended = now }: NodeIncident): boolean => ended > now - incidentRetentionMs
+    const kept = [...this.#incidents].filter(([, each]) => isKept(each))
+    this.#incidents = new Map(kept.slice(-maxIncidents))
+    for (const [key, id] of this.#lastIds) if (!this.#incidents.has(id)) this.#lastIds.delete(key)
+  }
+}
+
+const keyOf = ({ network, node, kind, class: methodClass }: Omit<Observed, 'text' | 'since'>): string =>
+  [network, node, kind, methodClass].join('\n')
+
+const networkTexts: Readonly<Partial<Record<NetworkStatus['state'], string>>> = {
+  down: 'no own node is usable',
+  stalled: 'nodes answer, but there is no new block',
+}
+
+const observe = ({ name: network, state, lastHead, upstreams }: NetworkStatus): readonly Observed[] => {
+  const text = networkTexts[state]
+  const since = state === 'stalled' ? parseTime(lastHead?.since) : undefined
+  return [
+    ...(text === undefined ? [] : [{ network, node: undefined, kind: state, class: allClasses, text, since }]),
+    ...upstreams.flatMap(each => observeNode(network, each)),
+  ]
+}
+
+const observeNode = (
+  network: string,
+  { name: node, condition, because, unusableSince, reasons = [] }: UpstreamStatus,
+): readonly Observed[] => {
+  const isUnusable = condition === 'notUsable' && because !== undefined
+  const cause = isUnusable ? [{ kind: condition, class: allClasses, text: because, since: parseTime(unusableSince) }] : []
+  const held = reasons
+    .filter(({ reason }) => !usualReasons.has(reason))
+    .map(({ reason: kind, class: methodClass, text, since }) => ({ kind, class: methodClass, text, since: parseTime(since) }))
+  return [...cause, ...held].map(each => ({ network, node, ...each }))
+}
+
+const parseTime = (iso: string | undefined): number | undefined => (iso === undefined ? undefined : Date.parse(iso))

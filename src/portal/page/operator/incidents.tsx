@@ -1,0 +1,90 @@
+import type { IncidentsJson } from '../../operator/overview-routes.ts'
+import { networkStateLabels, nodeConditionLabels, nodeReasonLabels } from '../../state-labels.ts'
+import { now } from '../clock.ts'
+import { Badge } from '../components/badge.tsx'
+import { WhenLoaded } from '../components/controls.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
+import { Table } from '../components/table.tsx'
+import { formatAge, formatMoment, formatNumber } from '../format.ts'
+import { useRequest } from '../request.ts'
+import { queryMember } from '../router.ts'
+import { NetworkLink, NodeLink } from './links.tsx'
+import { nameClass } from './node-state.tsx'
+import { operatorTexts } from './operator-texts.ts'
+
+const text = operatorTexts.incidents
+
+type ShownIncident = IncidentsJson['incidents'][number]
+
+const labels: Readonly<Record<string, string>> = { ...networkStateLabels, ...nodeConditionLabels, ...nodeReasonLabels }
+
+const maxShown = 8
+
+/** What has kept calls from nodes: of one network, or of all. */
+export const Incidents = ({ network }: { readonly network?: string }) => {
+  const shownAll = queryMember('incidents')
+  const query = network === undefined ? '' : `?${new URLSearchParams({ network })}`
+  const found = useRequest<IncidentsJson>(`/overview/incidents${query}`)
+  return (
+    <WhenLoaded from={found} skeleton={<Skeleton height={6} />}>
+      {({ incidents }) =>
+        incidents.length === 0 ? (
+          <p class="lead">{text.none}</p>
+        ) : (
+          <>
+            <IncidentTable
+              incidents={shownAll.value === 'all' ? incidents : incidents.slice(0, maxShown)}
+              hasNetworks={network === undefined}
+            />
+            {incidents.length > maxShown && (
+              <button type="button" class="quiet" onClick={() => shownAll.set(shownAll.value === 'all' ? '' : 'all')}>
+                {shownAll.value === 'all' ? text.fewer : `${text.all} (${formatNumber(incidents.length)})`}
+              </button>
+            )}
+          </>
+        )
+      }
+    </WhenLoaded>
+  )
+}
+
+const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonly ShownIncident[]; readonly hasNetworks: boolean }) => (
+  <Table
+    caption={text.title}
+    keyOf={({ network, node, kind, class: methodClass, began }) => [network, node, kind, methodClass, began].join()}
+    rows={incidents}
+    columns={[
+      { title: text.began, isTime: true, cell: ({ began }) => formatMoment(began, now.value) },
+      { title: text.lasted, cell: incident => <Duration incident={incident} /> },
+      {
+        title: text.where,
+        cell: ({ network, node }) =>
+          node === null ? (
+            <NetworkLink name={network} />
+          ) : (
+            <>
+              <NodeLink network={network} node={node} /> {hasNetworks && `(${network})`}
+            </>
+          ),
+      },
+      {
+        title: text.what,
+        cell: ({ kind, class: methodClass, text: why }) => (
+          <>
+            {labels[kind] ?? kind}
+            {methodClass !== 'all' && ` (${nameClass(methodClass)})`}
+            <p class="help sentence">{why}</p>
+          </>
+        ),
+      },
+    ]}
+  />
+)
+
+const Duration = ({ incident: { kind, began, ended, times } }: { readonly incident: ShownIncident }) => (
+  <>
+    <span class="one-line">{formatAge((ended === null ? now.value : Date.parse(ended)) - Date.parse(began))}</span>{' '}
+    {ended === null && <Badge tone={kind === 'drained' ? 'accent' : 'danger'}>{text.lasts}</Badge>}
+    {times > 1 && <span class="since"> {`${formatNumber(times)} ${text.times}`}</span>}
+  </>
+)
