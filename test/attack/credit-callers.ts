@@ -6,6 +6,7 @@ import type { Store } from '../../src/store/store.ts'
 import { getOrCreate } from '../../src/util/memoize.ts'
 import type { Deployment } from '../support/deployment.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { WebSocketCaller } from './web-socket-caller.ts'
 
 /** What a call costs that the callers send. */
 export const callCost = 80
@@ -27,6 +28,8 @@ const randomAddress = () =>
 export interface CreditAccount {
   readonly dailyCredits: number
   readonly callers: number
+  /** Its callers have WebSockets. */
+  readonly isOnWebSockets?: boolean
 }
 
 interface AuditRow {
@@ -70,6 +73,8 @@ interface CreditCallersOptions {
   readonly pauseMs?: number
   /** Where the next call goes; undefined while there is no gateway. */
   urlOf(key: string): string | undefined
+  /** The same for WebSockets. */
+  webSocketUrlOf?(key: string): string | undefined
   log(line: string): void
 }
 
@@ -85,6 +90,7 @@ export class CreditCallers {
   readonly found = { wrong: 0, crossed: 0 }
   /** How often each error was the answer, by account and code. */
   readonly errors = new Map<string, Map<number, number>>()
+  readonly #webSockets: WebSocketCaller[] = []
   #running: Promise<unknown> = Promise.resolve()
   #isStopping = false
 
@@ -128,6 +134,13 @@ export class CreditCallers {
   async stop(): Promise<void> {
     this.#isStopping = true
     await this.#running
+    for (const caller of this.#webSockets) caller.close()
+  }
+
+  /** How often WebSockets were closed and opened again, and how many of them were not closed by a gateway that stops. */
+  get webSocketCounts(): { readonly reconnects: number; readonly broken: number } {
+    const sum = (of: (caller: WebSocketCaller) => number) => this.#webSockets.reduce((total, caller) => total + of(caller), 0)
+    return { reconnects: sum(caller => caller.reconnectCount), broken: sum(caller => caller.brokenCount) }
   }
 
   /** Compares what callers got with what the store says, once all gateways have ended. */
@@ -154,22 +167,35 @@ export class CreditCallers {
   }
 
   async #sendCalls(account: string): Promise<void> {
-    const { pauseMs = 0 } = this.#options
+    const { pauseMs = 0, accounts } = this.#options
+    const send = accounts[account]?.isOnWebSockets === true ? this.#openWebSocket(account) : (body: string) => this.#post(account, body)
     while (!this.#isStopping) {
       const address = randomAddress()
-      const found = await this.#request(account, address).catch(() => void this.failedAt.push(performance.now()))
+      const found = await this.#request(account, address, send).catch(() => void this.failedAt.push(performance.now()))
       if (found !== undefined) this.#check(account, address, found)
       if (found === undefined || pauseMs > 0) await setTimeout(Math.max(retryDelayMs, pauseMs))
     }
   }
 
-  /** Undefined for an error: calls may fail while something is down. */
-  async #request(account: string, address: string): Promise<string | undefined> {
+  #openWebSocket(account: string): (body: string) => Promise<string> {
+    const caller = new WebSocketCaller(() => this.#options.webSocketUrlOf?.(this.#keys.get(account) ?? ''))
+    this.#webSockets.push(caller)
+    return body => caller.request(body)
+  }
+
+  /** Undefined while there is no gateway. */
+  async #post(account: string, body: string): Promise<string | undefined> {
     const url = this.#options.urlOf(this.#keys.get(account) ?? '')
     if (url === undefined) return undefined
-    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [address, '0x5'] })
     const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-    const { result, error } = (await response.json()) as { readonly result?: string; readonly error?: { readonly code: number } }
+    return response.text()
+  }
+
+  /** Undefined for an error: calls may fail while something is down. */
+  async #request(account: string, address: string, send: (body: string) => Promise<string | undefined>): Promise<string | undefined> {
+    const answer = await send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [address, '0x5'] }))
+    if (answer === undefined) return undefined
+    const { result, error } = JSON.parse(answer) as { readonly result?: string; readonly error?: { readonly code: number } }
     if (error !== undefined) {
       if (error.code !== exhaustedCode) this.failedAt.push(performance.now())
       const counts = getOrCreate(this.errors, account, newCounts)

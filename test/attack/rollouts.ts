@@ -19,9 +19,12 @@ const oldProgram = process.env['TOLLGATE_OLD_MAIN'] ?? mainPath
 const gatewayCounts = { short: 3, long: 10 } as const
 const minLongScale = 4
 
-/** A tenth of the accounts use up their balance during the run. */
+/** A tenth of the accounts use up their balance during the run; a quarter is on WebSockets. */
 const accounts: Readonly<Record<string, CreditAccount>> = Object.fromEntries(
-  Array.from({ length: 20 }, (_, i) => [`account${i}`, { dailyCredits: i % 10 === 0 ? 12_000 : 3_000_000, callers: 1 }]),
+  Array.from({ length: 20 }, (_, i) => [
+    `account${i}`,
+    { dailyCredits: i % 10 === 0 ? 12_000 : 3_000_000, callers: 1, isOnWebSockets: i % 4 === 0 },
+  ]),
 )
 const plans = Object.fromEntries(Object.entries(accounts).map(([name, { dailyCredits }]) => [name, { dailyCredits }]))
 
@@ -39,10 +42,19 @@ interface RolloutResult {
   readonly uncountedCalls: number
   readonly forfeited: number
   readonly wrong: number
+  readonly reconnects: number
+  readonly brokenWebSockets: number
+}
+
+interface RolloutOptions {
+  readonly gatewayCount: number
+  readonly proxyFile: ProxyFile | undefined
+  readonly hashesKeys: boolean
+  log(line: string): void
 }
 
 /** Gateways are replaced one after the other behind a proxy; then one is added, and one removed. No caller may notice. */
-const runRollout = async (gatewayCount: number, proxyFile: ProxyFile | undefined, log: (line: string) => void): Promise<RolloutResult> => {
+const runRollout = async ({ gatewayCount, proxyFile, hashesKeys, log }: RolloutOptions): Promise<RolloutResult> => {
   const redis = await startRedisServer('--appendonly', 'yes')
   const node = await startFakeNode({
     eth_blockNumber: { result: '0x10' },
@@ -71,12 +83,13 @@ const runRollout = async (gatewayCount: number, proxyFile: ProxyFile | undefined
     accounts,
     pauseMs: pauseBetweenCallsMs,
     urlOf: key => `${proxy?.url}/v3/${key}`,
+    webSocketUrlOf: key => `${proxy?.url}/ws/v3/${key}`,
     log,
   })
   try {
     await callers.addAccounts()
     for (let i = 0; i < gatewayCount; i += 1) await start(before, i)
-    proxy = proxyFile === undefined ? await openPlainProxy(gateways) : await startProxy(proxyFile, places)
+    proxy = proxyFile === undefined ? await openPlainProxy(gateways) : await startProxy(proxyFile, places, hashesKeys)
     callers.start()
     for (let i = 0; i < gatewayCount; i += 1) {
       await stop(i)
@@ -88,6 +101,7 @@ const runRollout = async (gatewayCount: number, proxyFile: ProxyFile | undefined
     await callers.stop()
     for (let i = 1; i < gateways.length; i += 1) await stop(i)
     const summaries = await callers.audit()
+    const { reconnects, broken } = callers.webSocketCounts
     const sum = (of: (each: (typeof summaries)[number]) => number) => summaries.reduce((total, each) => total + of(each), 0)
     return {
       calls: callers.results + callers.failedAt.length,
@@ -97,6 +111,8 @@ const runRollout = async (gatewayCount: number, proxyFile: ProxyFile | undefined
       uncountedCalls: sum(each => each.uncountedCalls),
       forfeited: sum(each => each.forfeited),
       wrong: callers.found.wrong + callers.found.crossed + sum(each => each.faults.length),
+      reconnects,
+      brokenWebSockets: broken,
     }
   } finally {
     await callers.stop()
@@ -128,13 +144,19 @@ export const rollouts: Attack = {
     for (const { file, program } of missing) log(`${file}: not run: ${program} is not installed`)
     const count = scale >= minLongScale ? gatewayCounts.long : gatewayCounts.short
     const figures: Figure[] = []
-    for (const proxy of installed.length === 0 ? [undefined] : scale > 1 ? installed : installed.slice(0, 1)) {
-      const name = proxy ?? 'TCP balancer'
-      const result = await runRollout(count, proxy, log)
+    const proxyFiles = installed.length === 0 ? [undefined] : scale > 1 ? installed : installed.slice(0, 1)
+    const runs = proxyFiles.flatMap(proxyFile =>
+      (proxyFile !== undefined && scale > 1 ? [false, true] : [false]).map(hashesKeys => ({ proxyFile, hashesKeys })),
+    )
+    for (const { proxyFile, hashesKeys } of runs) {
+      const name = `${proxyFile ?? 'TCP balancer'}${hashesKeys ? ', keys hashed' : ''}`
+      const result = await runRollout({ gatewayCount: count, proxyFile, hashesKeys, log })
       figures.push(
         { name: `${name}: gateways replaced`, value: count },
         { name: `${name}: calls`, value: result.calls },
+        { name: `${name}: WebSockets opened again`, value: result.reconnects },
         mustBeZero(`${name}: calls lost`, result.lost),
+        mustBeZero(`${name}: WebSockets that closed with another code than 1001`, result.brokenWebSockets),
         mustBeZero(`${name}: credits served over a balance`, result.servedOver),
         mustBeZero(`${name}: credits charged and not served`, result.usedOver),
         mustBeZero(`${name}: credits forfeited`, result.forfeited),

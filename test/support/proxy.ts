@@ -25,6 +25,8 @@ interface ProxyKind {
   readonly versionCommand: readonly [string, string]
   command(file: string, dir: string): readonly [string, ...string[]]
   configure(shipped: string, port: number, gateways: readonly ProxiedGateway[]): string
+  /** With the line of docs/scale.md that hashes keys. */
+  hashKeys(shipped: string): string
 }
 
 const kinds = {
@@ -40,6 +42,7 @@ const kinds = {
       )
         .replace('check port 8082', `check port ${gateways[0]?.adminPort}`)
         .replace('bind :8080', `bind 127.0.0.1:${port}`),
+    hashKeys: shipped => shipped.replace('balance leastconn', 'balance hash path\n    hash-type consistent'),
   },
   'nginx.conf': {
     versionCommand: ['nginx', '-v'],
@@ -61,6 +64,7 @@ const kinds = {
         .replace('/dev/stdout', 'access.log')
       return `pid nginx.pid;\nevents {}\nhttp {\n${configured}\n}\n`
     },
+    hashKeys: shipped => shipped.replace('upstream tollgate {', 'upstream tollgate {\n    hash $uri$http_x_api_key consistent;'),
   },
   Caddyfile: {
     versionCommand: ['caddy', 'version'],
@@ -71,6 +75,7 @@ const kinds = {
         .replace(/^ethereum-mainnet\..* \{$/m, `http://:${port} {\n\tbind 127.0.0.1`)
         .replace('gateway-a:8080 gateway-b:8080', gateways.map(({ host, rpcPort }) => `${host}:${rpcPort}`).join(' '))
         .replace('health_port 8082', `health_port ${gateways[0]?.adminPort}`),
+    hashKeys: shipped => shipped.replace('health_interval 2s', 'health_interval 2s\n\t\tlb_policy uri_hash'),
   },
 } as const satisfies Readonly<Record<string, ProxyKind>>
 
@@ -103,11 +108,12 @@ const replaceServers = (
   })
 }
 
-/** Runs a proxy with its shipped file. */
-export const startProxy = async (name: ProxyFile, gateways: readonly ProxiedGateway[]): Promise<RunningProxy> => {
+/** Runs a proxy with its shipped file. `hashesKeys`: an account calls the same gateway while it is there. */
+export const startProxy = async (name: ProxyFile, gateways: readonly ProxiedGateway[], hashesKeys: boolean): Promise<RunningProxy> => {
   const [dir, port] = [mkdtempSync(join(tmpdir(), 'tollgate-proxy-')), await freePort()]
   const file = join(dir, name)
-  writeFileSync(file, kinds[name].configure(readFileSync(join(rootDir, 'deploy/proxies', name), 'utf8'), port, gateways))
+  const shipped = readFileSync(join(rootDir, 'deploy/proxies', name), 'utf8')
+  writeFileSync(file, kinds[name].configure(hashesKeys ? kinds[name].hashKeys(shipped) : shipped, port, gateways))
   const [program, ...args] = kinds[name].command(file, dir)
   const logFile = join(dir, 'proxy.log')
   const log = openSync(logFile, 'w')
