@@ -49,7 +49,7 @@ export class CallFailover implements Alternatives {
   }
 
   #pickNode(): UpstreamNode | undefined {
-    const node = this.#findNode()
+    const node = this.#findNode() ?? this.#findProvingNode()
     if (node !== undefined) this.#triedNodes.push(node)
     return node
   }
@@ -57,6 +57,13 @@ export class CallFailover implements Alternatives {
   /** The next node to try, of those that are allowed. */
   #findNode(isAllowed?: (node: UpstreamNode) => boolean): UpstreamNode | undefined {
     return this.#selection.candidates.find(node => this.#isUntried(node) && this.#hasRequiredBlock(node) && isAllowed?.(node) !== false)
+  }
+
+  /** Where no node can be asked that has not lied: the plugin that found that out refuses what the node does not prove. */
+  #findProvingNode(): UpstreamNode | undefined {
+    const { candidates, methodClass } = this.#selection
+    if (candidates.some(node => node.isUsable(methodClass))) return undefined
+    return candidates.find(node => !this.#triedNodes.includes(node) && node.state.mayProve(methodClass) && this.#hasRequiredBlock(node))
   }
 
   #isUntried(node: UpstreamNode): boolean {
@@ -104,7 +111,7 @@ export class CallFailover implements Alternatives {
     let hasRetryFailed = true
     try {
       // A breaker may have opened, or a rate limit begun, while the budget was waited for.
-      if (!node.isUsable(methodClass)) {
+      if (!node.isUsable(methodClass) && !node.state.mayProve(methodClass)) {
         hasRetryFailed = false
         return undefined
       }

@@ -100,8 +100,38 @@ export class Suspension {
 /** The first call after a suspension goes to the node at once. */
 const firstCredit = 1 - minShare
 
+/** Between calls to a node that has lied, where no other can be asked and its last answer was not proven. */
+const proofBackoff = { minMs: 1000, maxMs: 60_000 }
+
+/** Of a node that has lied: when it may be asked for what it can prove. */
+class ProofAttempts {
+  readonly #backoff = new Backoff(proofBackoff)
+  #isRight = false
+  #from = -Infinity
+
+  isDue(now: number): boolean {
+    return now >= this.#from
+  }
+
+  /** One call at a time, until one is right. Returns how to end it: with undefined where the node was not asked. */
+  begin(clock: Pick<Services['clock'], 'monotonic'>): (isRight: boolean | undefined) => void {
+    const before = this.#from
+    if (!this.#isRight) this.#from = Infinity
+    return isRight => {
+      if (isRight === undefined) {
+        this.#from = before
+        return
+      }
+      this.#isRight = isRight
+      if (isRight) this.#backoff.reset()
+      this.#from = isRight ? -Infinity : clock.monotonic() + this.#backoff.next()
+    }
+  }
+}
+
 /** What is known of a node for the calls of one class. */
 interface ClassState {
+  readonly proofAttempts: ProofAttempts
   readonly breaker: CircuitBreaker
   readonly suspension: Suspension
   slowShare: number
@@ -165,6 +195,21 @@ export class NodeState {
     if (state.credit < 1) return false
     state.credit -= 1
     return true
+  }
+
+  /** It has lied, and nothing else keeps calls away: where no other node can be asked, what it proves is right all the same. */
+  mayProve(methodClass: string): boolean {
+    const { target, services } = this.#options
+    if (!services.nodes.trust.mayProve(target.name, methodClass)) return false
+    const isKeptAway = this.judge(methodClass).reasons.some(reason => reason !== 'lied' && nodeReasons[reason].keepsAway)
+    return !isKeptAway && this.#of(methodClass).proofAttempts.isDue(this.#now)
+  }
+
+  /** Undefined for a node that has not lied in the class. Returns how to end the attempt: with undefined where the node was not asked. */
+  beginProof(methodClass: string): ((isRight: boolean | undefined) => void) | undefined {
+    const { target, services } = this.#options
+    if (!services.nodes.trust.isDistrusted(target.name, methodClass)) return undefined
+    return this.#of(methodClass).proofAttempts.begin(services.clock)
   }
 
   /** Milliseconds until the node may be usable again. */
@@ -243,6 +288,7 @@ export class NodeState {
 
   readonly #createClass = (methodClass: string): ClassState => ({
     breaker: this.#createBreaker(methodClass),
+    proofAttempts: new ProofAttempts(),
     suspension: new Suspension(),
     slowShare: 1,
     credit: firstCredit,

@@ -83,6 +83,8 @@ export abstract class UpstreamNode {
   async request(call: FailoverCall, methodClass: string, next: NextBelow, alternatives: Alternatives = noAlternatives): Promise<Reply> {
     const { clock } = this.#services
     const isProbe = this.state.rateLimit?.begin() === true
+    const endProof = this.state.beginProof(methodClass)
+    let isProven: boolean | undefined = false
     const startedAt = clock.monotonic()
     const attempt = new NodeAttempt(call.signal ?? call.origin.signal, alternatives, startedAt)
     this.#inFlight.add(attempt)
@@ -96,8 +98,10 @@ export abstract class UpstreamNode {
         startedAt,
       )
       outcome = this.#recordReply(reply, methodClass, call)
+      isProven = reply.source === 'gateway' ? undefined : !isFailure(reply)
       return reply
     } finally {
+      endProof?.(isProven)
       const endedAt = clock.monotonic()
       attempt.end()
       this.#inFlight.delete(attempt)

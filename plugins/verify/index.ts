@@ -7,8 +7,9 @@ import {
   isFailure,
   isJsonNull,
   refuse,
+  releaseResult,
 } from '../../src/plugin/plugin.ts'
-import type { CallContext, FeedBlock, Method, Origin, Reply, Result } from '../../src/plugin/plugin.ts'
+import type { CallContext, Failure, FeedBlock, Method, Origin, Reply, Result } from '../../src/plugin/plugin.ts'
 import { ChainRules } from './chain-rules.ts'
 import { AnswerChecks, isPending } from './checks.ts'
 import { FeedLogs } from './feed-logs.ts'
@@ -20,6 +21,7 @@ import type { Policy, Quorum } from './policies.ts'
 import { Proofs } from './proofs.ts'
 import { provableMethods, whyUnprovable } from './provable-methods.ts'
 import { QuorumAnswers } from './quorum-answers.ts'
+import { recordRight } from './readmission.ts'
 import { checkUpstreams } from './upstreams-check.ts'
 import { WrongResults } from './wrong-results.ts'
 
@@ -191,22 +193,39 @@ export default definePlugin({
     const checkReply = (reply: Reply, call: VerifiedCall): Reply =>
       isFailure(reply) || isJsonNull(reply.result) ? toUnverified(reply) : checks.check(reply, call)
 
-    const verifyCall = async (call: VerifiedCall, policy: Policy, next: NextPlugin): Promise<Reply> => {
+    /** No other node can be asked: what this one proves is right all the same, although it has lied. */
+    const proveAlone = async (call: VerifiedCall, policy: Policy, next: NextPlugin): Promise<Reply> => {
+      const { request, target } = call.context
+      const reply = policy === 'proof' ? await verifyCall(call, policy, next, notTrusted) : notTrusted
+      if (isFailure(reply)) return reply
+      const methodClass = methods.get(request.method)?.class ?? 'other'
+      if (reply.upstream === target.name) recordRight(services, target.name, methodClass)
+      return reply
+    }
+
+    const verifyCall = async (call: VerifiedCall, policy: Policy, next: NextPlugin, unproven?: Failure): Promise<Reply> => {
       if (policy === refusedPolicies.notAllowed || policy === refusedPolicies.unknown) return refusals[policy]
       const quorum = quorums.get(policy)
       if (policy !== 'proof' && quorum === undefined) return checkReply(await next(call), call)
       const failure = quorum === undefined ? proofTimeout(call) : quorumTimeout
       return withinMaxTime(call, { ms: methods.get(call.context.request.method)?.maxTime, clock, failure }, async limited => {
         const verified = quorum === undefined ? await proofs.prove(limited, next) : await compare(limited, quorum, next)
-        return verified ?? checkReply(await next(limited), limited)
+        if (unproven === undefined) return verified ?? checkReply(await next(limited), limited)
+        if (verified === undefined || isFailure(verified) || verified.verified === 'proof') return verified ?? unproven
+        releaseResult(verified)
+        return unproven
       })
     }
+
+    const hasLied = ({ context: { request, target } }: VerifiedCall): boolean =>
+      services.nodes.trust.isAnyDistrusted && services.nodes.trust.isDistrusted(target.name, methods.get(request.method)?.class ?? 'other')
 
     return {
       // Not async where nothing is verified: that takes half of the time.
       handle(call, next) {
         const { method } = call.context.request
         const policy = resolvePolicy(method, call.variant ?? policies.of(method))
+        if (hasLied(call)) return proveAlone(call, policy, next)
         return policy === 'off' ? next(call).then(toUnverified) : verifyCall(call, policy, next)
       },
       // A network whose calls cost the same by each policy asks nothing of each call.
@@ -250,6 +269,15 @@ export default definePlugin({
       },
     }
   },
+})
+
+/** Nothing was asked of the node, so that it costs no account anything; the partner may have an answer. */
+const notTrusted = refuse('unavailable', {
+  source: 'gateway',
+  fault: 'upstream',
+  cause: 'all upstreams have returned what is proven wrong, and no proof shows this answer',
+  retryAfter: 1,
+  retryElsewhere: true,
 })
 
 const toUnverified = (reply: Reply): Reply => (isFailure(reply) ? reply : copyReply(reply, { verified: 'none' }))

@@ -27,18 +27,14 @@ export class Readmission {
   }
 
   async #ask(target: Target, expected: string, call: VerifiedCall, method: Method, next: NextPlugin): Promise<void> {
-    const { nodes, log } = this.#services
+    const { log } = this.#services
     this.#busy.add(target.name)
     try {
       const reply = await this.#prove(withContext(call, { target }, new Cancellation()), method, next)
       if (reply === undefined || isFailure(reply)) return
       const isRight = reply.upstream === target.name && canonical(textOf(reply)) === canonical(expected)
       releaseResult(reply)
-      if (isRight && nodes.trust.recordRight(target.name, method.class))
-        log.info(
-          { event: 'upstream-readmitted', upstream: target.name, class: method.class },
-          'upstream has answered right 100 times: it gets calls again',
-        )
+      if (isRight) recordRight(this.#services, target.name, method.class)
     } catch (error) {
       // No call waits for it, and nobody else would catch it: the process would end.
       log.error({ upstream: target.name, err: error }, 'upstream that has lied was not compared with others because of a bug')
@@ -46,6 +42,11 @@ export class Readmission {
       this.#busy.delete(target.name)
     }
   }
+}
+
+export const recordRight = ({ nodes, log }: Pick<Services, 'nodes' | 'log'>, upstream: string, methodClass: string): void => {
+  if (nodes.trust.recordRight(upstream, methodClass))
+    log.info({ event: 'upstream-readmitted', upstream, class: methodClass }, 'upstream has answered right 100 times: it gets calls again')
 }
 
 const textOf = ({ result }: Result): string => toBuffer(result).toString()

@@ -10,7 +10,7 @@ export const nodeReasons = {
   rateSpent: { keepsAway: true, text: 'its `rate` is spent' },
   lied: {
     keepsAway: true,
-    text: 'it has returned what is proven wrong: no calls of the class until it has answered right 100 times beside others, or operators clear its evidence',
+    text: 'it has returned what is proven wrong: no calls of the class until it has answered right 100 times, beside others or by proof, or operators clear its evidence',
   },
   suspect: { keepsAway: false, text: 'calls take far longer than usual: other upstreams are requested first, for 1 s or more' },
   recovering: { keepsAway: false, text: 'after a suspicion or an open breaker the share of calls grows from 5 % to all' },

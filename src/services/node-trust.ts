@@ -13,8 +13,17 @@ interface Distrust {
 export class NodeTrust {
   readonly #distrusted = new Map<string, Distrust>()
 
+  get isAnyDistrusted(): boolean {
+    return this.#distrusted.size > 0
+  }
+
   isDistrusted(upstream: string, methodClass: string): boolean {
     return this.#distrusted.size > 0 && this.#distrusted.has(keyOf(upstream, methodClass))
+  }
+
+  /** The node may be trusted again: by what it proves, also where no other node can be asked. */
+  mayProve(upstream: string, methodClass: string): boolean {
+    return this.#distrusted.get(keyOf(upstream, methodClass))?.isForGood === false
   }
 
   /** True where the node was trusted before. What it has answered right meanwhile counts no more. */
@@ -32,7 +41,7 @@ export class NodeTrust {
     return keys.length > 0
   }
 
-  /** The node has answered a call of the class right, which another node was sent too. True where it is trusted again. */
+  /** The node has answered a call of the class right, as another node or a proof shows. True where it is trusted again. */
   recordRight(upstream: string, methodClass: string): boolean {
     const key = keyOf(upstream, methodClass)
     const distrust = this.#distrusted.get(key)

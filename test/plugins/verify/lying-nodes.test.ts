@@ -90,10 +90,41 @@ t.test('a node that lied', async t => {
     await gateway.stop()
   })
 
-  t.test('is answered with 503 where it is the only one', async t => {
-    const gateway = await open({ liar: node(() => true) })
+  t.test(
+    'is asked for what it can prove where all have lied, at first now and then, and gets all calls after 100 right answers',
+    async t => {
+      for (const names of [['liar'], ['liar', 'other']]) {
+        let isLying = true
+        const gateway = await open(Object.fromEntries(names.map(name => [name, node(() => isLying)])))
+        const asked = () => gateway.requests.filter(({ method }) => method === 'eth_getProof' || method === 'eth_gasPrice').length
+        const refused = { error: { code: -32002 }, status: 503 }
+        for (let i = 0; i < 2; i++) t.match(await gateway.call('eth_getBalance', question), refused)
+        t.equal(eventsOf(gateway, 'upstream-lied').length, names.length)
+        const before = asked()
+        for (let i = 0; i < 5; i++) t.match(await gateway.call('eth_getBalance', question), refused)
+        t.equal(asked(), before, 'no node is asked before the back-off is over')
+        isLying = false
+        await gateway.advance('1s')
+        t.match(await gateway.call('eth_gasPrice'), refused, 'nothing proves it')
+        t.equal(gateway.requests.filter(({ method }) => method === 'eth_gasPrice').length, 0)
+        for (let i = 0; i < 100; i++) t.match(await gateway.call('eth_getBalance', question), { result: balance, verified: 'proof' })
+        await gateway.advance('1s')
+        t.ok(eventsOf(gateway, 'upstream-readmitted').length >= 1)
+        t.match(await gateway.call('eth_gasPrice'), { result: '0x1' })
+        await gateway.stop()
+      }
+    },
+  )
+
+  t.test('is asked for nothing with readmit: false, also where it is the only one', async t => {
+    let isLying = true
+    const gateway = await open({ liar: node(() => isLying) }, ', readmit: false')
     t.match(await gateway.call('eth_getBalance', question), { error: { code: -32002 } })
+    isLying = false
+    const before = gateway.requests.filter(({ method }) => method === 'eth_getProof').length
+    t.match(await gateway.call('eth_getBalance', question), { error: { code: -32002 }, status: 503 })
     t.match(await gateway.call('eth_gasPrice'), { error: { code: -32002 }, status: 503 })
+    t.equal(gateway.requests.filter(({ method }) => method === 'eth_getProof').length, before)
     await gateway.stop()
   })
 
