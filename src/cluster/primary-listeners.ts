@@ -67,6 +67,7 @@ export const openPrimaryListeners = async (
     let portal: PortalListener | undefined
     const admin = await openOperatorListener(gateway, {
       ...context,
+      observedNetworks: readNetworks,
       async networks() {
         await sharedHeads.refresh()
         return readNetworks()

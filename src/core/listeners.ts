@@ -1,7 +1,6 @@
 import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
 import { openOperatorApp, openPortal } from '../portal/index.ts'
-import type { PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
-import type { OperatorAppOptions } from '../portal/operator/operator-app.ts'
+import type { OperatorListenerAppOptions, PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '../server/index.ts'
 import { networkStatuses } from '../server/network-status.ts'
@@ -55,11 +54,12 @@ export const openListeners = async (
       running.current.map(({ name, heads }) => ({ name, ...heads.status })),
       nodeStatuses.read(),
     )
-  let reloadable: ReturnType<OperatorAppOptions['reloadable']> = config
+  let reloadable: ReturnType<OperatorListenerAppOptions['reloadable']> = config
   let portal: PortalListener | undefined
   const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))
   const operator = await openOperatorListener(config, {
     ...{ describeMethods, isReady, reloader, accessLog, clock, log },
+    observedNetworks: async () => readNetworks(),
     async networks() {
       await headsSource.refresh()
       return readNetworks()
@@ -91,7 +91,7 @@ export const openListeners = async (
 
 interface OperatorListenerOptions
   extends Omit<AdminOptions, 'operatorApp' | 'token' | 'url' | 'trustedProxies'>,
-    Pick<OperatorAppOptions, 'openStore' | 'reloadable' | 'describeMethods' | 'traffic'> {
+    Pick<OperatorListenerAppOptions, 'openStore' | 'reloadable' | 'describeMethods' | 'traffic' | 'observedNetworks'> {
   readonly log: RootLog
   /** The URL of the listener of the dashboard; undefined without one. */
   portalUrl(): string | undefined
@@ -100,7 +100,7 @@ interface OperatorListenerOptions
 /** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
 export const openOperatorListener = async (
   { admin, listen, portal, store: storeAddress }: GatewayConfig,
-  { openStore, reloadable, describeMethods, portalUrl, traffic, ...options }: OperatorListenerOptions,
+  { openStore, reloadable, describeMethods, portalUrl, traffic, observedNetworks, ...options }: OperatorListenerOptions,
 ): Promise<Listener | undefined> => {
   if (listen.admin === undefined) return undefined
   const { networks, metrics, ownMetrics, reloader, logLevel, clock, log } = options
@@ -109,7 +109,22 @@ export const openOperatorListener = async (
   const operatorApp =
     token &&
     openOperatorApp({
-      ...{ openStore, storeAddress, reloadable, describeMethods, networks, metrics, traffic, reloader, logLevel, version, clock, log, url },
+      ...{
+        openStore,
+        storeAddress,
+        reloadable,
+        describeMethods,
+        networks,
+        observedNetworks,
+        metrics,
+        traffic,
+        reloader,
+        logLevel,
+        version,
+        clock,
+        log,
+        url,
+      },
       dashboardUrl: () => portal.url ?? portalUrl(),
       config: { listen, portal },
       isTls: tls !== undefined,

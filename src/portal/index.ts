@@ -14,6 +14,7 @@ import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
 import type { OidcOptions } from './oidc-provider.ts'
+import type { NodeIncidentsOptions } from './operator/node-incidents.ts'
 import type { OperatorAppOptions } from './operator/operator-app.ts'
 import type { QueryProcess } from './queries/query-process.ts'
 import type { UsageWebhookOptions } from './usage-webhook.ts'
@@ -154,13 +155,15 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
   return url.origin
 }
 
+export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history' | 'incidents'> & Pick<NodeIncidentsOptions, 'observedNetworks'>
+
 /** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
-export const openOperatorApp = (options: Omit<OperatorAppOptions, 'history' | 'incidents'>) => {
+export const openOperatorApp = ({ observedNetworks, ...options }: OperatorListenerAppOptions) => {
   const { clock, log, traffic } = options
   const incidents = openAfterStart({
     ...{ name: 'the log of incidents', clock, log },
     async open() {
-      const opened = new (await import('./operator/node-incidents.ts')).NodeIncidents({ clock, log, read: options.networks })
+      const opened = new (await import('./operator/node-incidents.ts')).NodeIncidents({ clock, log, observedNetworks })
       opened.start()
       return opened
     },

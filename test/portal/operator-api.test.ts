@@ -753,7 +753,7 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
       [heads],
       nodes.map(each => ({ ...status, ...empty, ...each })),
     )
-  const incidents = new NodeIncidents({ clock, log: new TestLog(), read })
+  const incidents = new NodeIncidents({ clock, log: new TestLog(), observedNetworks: read })
   const pass = async (ms: number, ...after: typeof nodes) => {
     clock.advance(ms)
     nodes = after

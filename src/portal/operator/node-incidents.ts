@@ -35,10 +35,11 @@ const usualReasons: ReadonlySet<string> = new Set(['recovering', 'rateSpent'])
 
 const allClasses = 'all'
 
-interface NodeIncidentsOptions {
+export interface NodeIncidentsOptions {
   readonly clock: Clock
   readonly log: Log
-  read(): Promise<readonly NetworkStatus[]>
+  /** As they were observed last: no node is asked for it, so that networks without calls stay quiet. */
+  observedNetworks(): Promise<readonly NetworkStatus[]>
 }
 
 /** What nodes and networks had in the last day, in the memory of the process that serves operators. */
@@ -71,7 +72,7 @@ export class NodeIncidents implements BackgroundTask {
     if (this.#isReading) return
     this.#isReading = true
     try {
-      const observed = new Map((await this.#options.read()).flatMap(observe).map(each => [keyOf(each), each]))
+      const observed = new Map((await this.#options.observedNetworks()).flatMap(observe).map(each => [keyOf(each), each]))
       const now = this.#options.clock.now()
       for (const [id, incident] of this.#incidents)
         if (incident.ended === undefined && !observed.has(keyOf(incident))) this.#incidents.set(id, { ...incident, ended: now })
