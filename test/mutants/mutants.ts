@@ -467,8 +467,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a node is requested once for one call',
     file: 'plugins/failover/call-failover.ts',
-    text: '!this.#triedNodes.includes(node)',
-    broken: 'true',
+    text: '!this.#triedNodes.includes(node) && node.isUsable(this.#selection.methodClass)',
+    broken: 'node.isUsable(this.#selection.methodClass)',
     tests: [failover('failover'), failover('retries')],
   },
   {

@@ -203,7 +203,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     )
     await checkLook(owner)
     await owner.click('button:has-text("Stay signed in")')
-    await owner.waitForSelector('.owner small:has-text("owner · owner")')
+    await owner.waitForSelector('.owner small:text-is("owner")')
     await owner.goto(link)
     await owner.click('button:has-text("Sign in with the link")')
     await owner.waitForSelector('.owner small:has-text("ned · viewer")')
