@@ -2,6 +2,7 @@ import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.
 import type { Clock } from '../../services/clock.ts'
 import type { Log } from '../../services/log.ts'
 import { dayMs } from '../../util/dates.ts'
+import { startRounds } from '../background.ts'
 import type { BackgroundTask } from '../background.ts'
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time. */
@@ -50,8 +51,7 @@ export class NodeIncidents implements BackgroundTask {
   #count = 0
   /** The id of the last incident of each kind. */
   readonly #lastIds = new Map<string, string>()
-  #isReading = false
-  #stopTimer = () => {}
+  #rounds: BackgroundTask | undefined
 
   constructor(options: NodeIncidentsOptions) {
     this.#options = options
@@ -59,28 +59,25 @@ export class NodeIncidents implements BackgroundTask {
 
   start(): void {
     const { clock, log } = this.#options
-    const report = (error: unknown): void => log.error({ err: error }, 'the states of nodes could not be read because of a bug')
-    const timer = clock.every(readIntervalMs, () => void this.record().catch(report))
-    this.#stopTimer = () => timer.cancel()
+    this.#rounds = startRounds({
+      clock,
+      run: () => this.record(),
+      restMs: () => readIntervalMs,
+      reportFailure: error => log.error({ err: error }, 'the states of nodes could not be read because of a bug'),
+    })
   }
 
   async stop(): Promise<void> {
-    this.#stopTimer()
+    await this.#rounds?.stop()
   }
 
   async record(): Promise<void> {
-    if (this.#isReading) return
-    this.#isReading = true
-    try {
-      const observed = new Map((await this.#options.observedNetworks()).flatMap(observe).map(each => [keyOf(each), each]))
-      const now = this.#options.clock.now()
-      for (const [id, incident] of this.#incidents)
-        if (incident.ended === undefined && !observed.has(keyOf(incident))) this.#incidents.set(id, { ...incident, ended: now })
-      for (const [key, each] of observed) this.#note(key, each, now)
-      this.#drop(now)
-    } finally {
-      this.#isReading = false
-    }
+    const observed = new Map((await this.#options.observedNetworks()).flatMap(observe).map(each => [keyOf(each), each]))
+    const now = this.#options.clock.now()
+    for (const [id, incident] of this.#incidents)
+      if (incident.ended === undefined && !observed.has(keyOf(incident))) this.#incidents.set(id, { ...incident, ended: now })
+    for (const [key, each] of observed) this.#note(key, each, now)
+    this.#drop(now)
   }
 
   /** What lasts comes first, then the newest. */
