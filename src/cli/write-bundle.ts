@@ -1,5 +1,5 @@
 import { chmodSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join, relative, sep } from 'node:path'
+import { basename, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { rolldown } from 'rolldown'
 import type { OutputChunk, Plugin } from 'rolldown'
@@ -81,8 +81,11 @@ const layers = {
  */
 const maxFileChars = 131_072
 
+/** Undefined for a module of our own. */
+const packageFolderOf = (id: string): string | undefined => /^.*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+/.exec(id)?.[0]
+
 /** Packages stay whole: their modules may need each other. */
-const packageOf = (id: string): string => /^.*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+/.exec(id)?.[0] ?? id
+const packageOf = (id: string): string => packageFolderOf(id) ?? id
 
 const newList = (): string[] => []
 
@@ -125,13 +128,14 @@ const assignFiles = (): ReadonlyMap<string, { readonly name: string; readonly in
     }
     index += 1
   }
+  if (index > maxFiles) throw new Error(`a start loads ${index} files: raise maxFiles`)
   return fileOf
 }
 
 let assignedFiles: ReturnType<typeof assignFiles> | undefined
 const fileOf = (id: string) => (assignedFiles ??= assignFiles()).get(id)
 
-/** More than there are. */
+/** Of the bundle, that a start loads. Rolldown wants the groups before it knows the modules. */
 const maxFiles = 100
 
 const chunkGroups = Array.from({ length: maxFiles }, (_, index) => ({
@@ -181,7 +185,7 @@ const jsonAsText: Plugin = {
 const oneMimeTable: Plugin = {
   name: 'one-mime-table',
   resolveId(id, importer) {
-    return id === 'mime-types' && importer !== undefined && packageOf(importer).endsWith('accepts')
+    return id === 'mime-types' && importer !== undefined && basename(packageOf(importer)) === 'accepts'
       ? this.resolve(id, entry('main.js'))
       : null
   },
@@ -189,7 +193,7 @@ const oneMimeTable: Plugin = {
 
 /** The licenses of the packages that these modules are of. */
 const licensesOf = (moduleIds: readonly string[]): string => {
-  const folders = new Set(moduleIds.flatMap(id => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []))
+  const folders = new Set(moduleIds.flatMap(id => packageFolderOf(id) ?? []))
   return [...folders].sort().map(licenseOf).join('\n')
 }
 

@@ -164,7 +164,7 @@ class RunningBatch<Call, Handled extends HandledCall> {
     return this.#exhausted ?? (this.#options.signal.aborted ? disconnected : undefined)
   }
 
-  /** After each wait: to read the clock for each call would be a fiftieth of a cached one. */
+  /** After each wait, and not before each call: time that passes without a wait is less than a turn. */
   #checkDeadline(): void {
     if (this.#options.clock.monotonic() > this.#deadlineAt) this.#exhausted ??= late
   }
