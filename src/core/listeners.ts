@@ -109,22 +109,8 @@ export const openOperatorListener = async (
   const operatorApp =
     token &&
     openOperatorApp({
-      ...{
-        openStore,
-        storeAddress,
-        reloadable,
-        describeMethods,
-        networks,
-        observedNetworks,
-        metrics,
-        traffic,
-        reloader,
-        logLevel,
-        version,
-        clock,
-        log,
-        url,
-      },
+      ...{ openStore, storeAddress, reloadable, describeMethods, networks, observedNetworks, url },
+      ...{ metrics, traffic, reloader, logLevel, version, clock, log },
       dashboardUrl: () => portal.url ?? portalUrl(),
       config: { listen, portal },
       isTls: tls !== undefined,
