@@ -151,6 +151,7 @@ const packageUsers: Readonly<Record<string, string>> = {
   koa: 'src/(server|portal)/',
   '@koa/router': 'src/portal/',
   'koa-session': 'src/portal/sessions.ts',
+  diff: 'src/util/line-diff.ts',
   lmdb: 'src/store/lmdb/',
   '@redis/client': 'src/store/redis/',
   '@opentelemetry/api': 'src/core/tracing.ts',

@@ -228,7 +228,12 @@ t.test(
     t.notOk(JSON.stringify(shown).includes('canary-letmein'))
     deployment.writeNetwork('testnet', networkFile('testnet', [node.url], { credits: { costs: { eth_gasPrice: 8 } } }))
     const changes = [{ kind: 'added', path: 'testnet.credits.costs', needsRestart: false }]
-    t.match(await read(), { changes, problems: [], files: shown.files }, 'not in force yet')
+    const preview = await read()
+    t.match(preview, { changes, problems: [], files: shown.files, differences: [{ file: /testnet\.yaml$/ }] }, 'not in force yet')
+    t.match(
+      preview.differences[0].lines.filter((line: { readonly kind: string } | null) => line !== null && line.kind !== 'same'),
+      [{ kind: 'removed' }, { kind: 'added' }, { kind: 'added', text: /eth_gasPrice: 8/ }],
+    )
     t.same((await operator.post('/configuration/reload')).json, { applied: true, changes, problems: [] })
     t.equal(await creditsOf('eth_gasPrice'), 8)
     const after = await read()

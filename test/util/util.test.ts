@@ -5,7 +5,7 @@ import { describeReadError } from '../../src/util/files.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/util/json.ts'
 import type { Json } from '../../src/util/json.ts'
 import { latencyBucketOf, latencyQuantile } from '../../src/util/latency-buckets.ts'
-import { diffLines, withContext } from '../../src/util/line-diff.ts'
+import { diffLines } from '../../src/util/line-diff.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'
 import { RecentMap } from '../../src/util/recent-map.ts'
 import { addVector } from '../../src/util/vectors.ts'
@@ -145,32 +145,36 @@ t.test('a quantile of latencies is at most 19 % off, also of merged ones', t => 
   t.end()
 })
 
-const linesOf = (before: string, after: string) => diffLines(before, after).map(({ kind, text }) => `${kind[0]} ${text}`)
+const linesOf = (before: string, after: string, context = Infinity) =>
+  diffLines(before, after, context).map(line => line && `${line.kind[0]} ${line.text}`)
 
 t.test('lines that both texts have in the same order are the same', async t => {
-  t.same(linesOf('a\nb\nc', 'a\nx\nc'), ['s a', 'r b', 'a x', 's c'])
-  t.same(linesOf('a\nb\nc\nd', 'b\nd\ne'), ['r a', 's b', 'r c', 's d', 'a e'])
+  t.same(linesOf('a\nb\nc\n', 'a\nx\nc\n'), ['s a', 'r b', 'a x', 's c'])
+  t.same(linesOf('a\nb\nc\nd', 'b\nd\ne'), ['r a', 's b', 'r c', 'r d', 'a d', 'a e'], 'the last line has no line break')
 })
 
 t.test('each text is what the other has not, and what is the same', async () => {
-  const text = fc.array(fc.constantFrom('a', 'b', 'c', ''), { minLength: 1, maxLength: 12 }).map(lines => lines.join('\n'))
+  const text = fc.array(fc.constantFrom('a', 'b', 'c', ''), { maxLength: 12 }).map(lines => lines.map(line => `${line}\n`).join(''))
   fc.assert(
     fc.property(text, text, (before, after) => {
-      const lines = diffLines(before, after)
-      const of = (kind: string) =>
-        lines
-          .filter(each => each.kind === 'same' || each.kind === kind)
-          .map(each => each.text)
-          .join('\n')
-      return of('removed') === before && of('added') === after && (before !== after || lines.every(({ kind }) => kind === 'same'))
+      const lines = diffLines(before, after, Infinity)
+      const of = (kind: string) => lines.map(each => (each?.kind === 'same' || each?.kind === kind ? `${each.text}\n` : '')).join('')
+      return before === after ? lines.length === 0 : of('removed') === before && of('added') === after
     }),
   )
 })
 
+t.test('where thousands of lines differ, one text follows the other', async t => {
+  const text = (of: string) => Array.from({ length: 1_000 }, (_, i) => `${of}${i}\n`).join('')
+  const lines = linesOf(text('before'), text('after'))
+  t.same([lines.length, lines[0], lines[999], lines[1_000], lines[1_999]], [2_000, 'r before0', 'r before999', 'a after0', 'a after999'])
+  t.same(linesOf('', text('new')).length, 1_000)
+})
+
 t.test('what is far from a difference is left out, once between two', async t => {
-  const before = 'a\nb\nc\nd\ne\nf\ng'
-  const shown = (after: string) => withContext(diffLines(before, after), 1).map(line => line?.text ?? null)
+  const before = 'a\nb\nc\nd\ne\nf\ng\n'
+  const shown = (after: string) => diffLines(before, after, 1).map(line => line?.text ?? null)
   t.same(shown(before), [])
-  t.same(shown('a\nb\nc\nd\ne\nf\nx'), ['f', 'g', 'x'])
-  t.same(shown('x\nb\nc\nd\ne\nf\ny'), ['a', 'x', 'b', null, 'f', 'g', 'y'])
+  t.same(shown('a\nb\nc\nd\ne\nf\nx\n'), ['f', 'g', 'x'])
+  t.same(shown('x\nb\nc\nd\ne\nf\ny\n'), ['a', 'x', 'b', null, 'f', 'g', 'y'])
 })

@@ -5,7 +5,7 @@ import type { NewChange } from '../../services/accounts/change-history.ts'
 import { logLevels } from '../../services/log-settings.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
 import { StoreError } from '../../store/store.ts'
-import { diffLines, withContext } from '../../util/line-diff.ts'
+import { diffLines } from '../../util/line-diff.ts'
 import type { DiffLine } from '../../util/line-diff.ts'
 import { ApiError } from '../api-errors.ts'
 import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull } from '../openapi.ts'
@@ -140,8 +140,8 @@ const differencesOf = (before: readonly EffectiveFile[], after: readonly Effecti
   }
   const names = [...new Set([...before, ...after].map(({ source }) => source.file))]
   return names.flatMap(file => {
-    const lines = withContext(diffLines(textOf(before, file), textOf(after, file)), maxContextLines)
-    return lines.length === 0 ? [] : [{ file, lines: lines.map(line => line ?? null) }]
+    const lines = diffLines(textOf(before, file), textOf(after, file), maxContextLines)
+    return lines.length === 0 ? [] : [{ file, lines }]
   })
 }
 
