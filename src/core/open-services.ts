@@ -134,7 +134,7 @@ export const openServices = async (
   await usage.start()
   await ledger.start()
   const drainedNodes = new DrainedNodes({ store, clock, log })
-  closers.push(async () => drainedNodes.stop())
+  closers.push(() => drainedNodes.stop())
   await drainedNodes.start()
   const evidenceWriter = new EvidenceWriter({ store, clock, log, drainedNodes })
   closers.push(() => evidenceWriter.whenIdle())

@@ -1,10 +1,6 @@
 import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-
-/** What runs beside the portal's app, until it is stopped. */
-export interface BackgroundTask {
-  stop(): Promise<void>
-}
+import type { BackgroundTask } from '../services/rounds.ts'
 
 /** The start has a budget of its own. */
 const loadDelayMs = 1_000
@@ -47,47 +43,6 @@ export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, 
       timer?.cancel()
       // A task that could not be opened has nothing to stop.
       await (await opening?.catch(() => undefined))?.stop()
-    },
-  }
-}
-
-interface RoundOptions {
-  readonly clock: Clock
-  run(): Promise<void>
-  /** From the end of a round to the next one. */
-  restMs(roundMs: number): number
-  /** Called for the first of several failures. */
-  reportFailure(error: unknown): void
-}
-
-/** Rounds from now on, one after the other, until they are stopped. */
-export const startRounds = ({ clock, run, restMs, reportFailure }: RoundOptions): BackgroundTask => {
-  let isStopped = false
-  let hasFailed = false
-  let timer: Timer
-  let running: Promise<void> | undefined
-
-  const runOnce = async (): Promise<void> => {
-    const startedAt = clock.monotonic()
-    try {
-      await run()
-      hasFailed = false
-    } catch (error) {
-      if (!hasFailed && !isStopped) reportFailure(error)
-      hasFailed = true
-    }
-    running = undefined
-    if (!isStopped) schedule(restMs(clock.monotonic() - startedAt))
-  }
-  const schedule = (delayMs: number): void => {
-    timer = clock.after(delayMs, () => void (running = runOnce()))
-  }
-  schedule(0)
-  return {
-    async stop() {
-      isStopped = true
-      timer.cancel()
-      await running
     },
   }
 }

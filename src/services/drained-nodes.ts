@@ -6,6 +6,8 @@ import { getOrCreate } from '../util/memoize.ts'
 import type { ChangeAuthor } from './accounts/change-history.ts'
 import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
+import { everyMs, startRounds } from './rounds.ts'
+import type { BackgroundTask } from './rounds.ts'
 
 /** An upstream of a network, or its partner. */
 export interface NodeName {
@@ -72,8 +74,7 @@ export class DrainedNodes {
   #readmittedAt: ReadonlyMap<string, number> | undefined
   readonly #readmissionListeners: ((node: NodeName) => void)[] = []
   readonly #changeListeners = new Set<() => void>()
-  #isReading = false
-  #stop = () => {}
+  #rounds: BackgroundTask | undefined
 
   constructor(options: DrainedNodesOptions) {
     this.#options = options
@@ -97,26 +98,23 @@ export class DrainedNodes {
 
   /** Resolves once they are known: a gateway that starts sends no call to a drained node. */
   async start(): Promise<void> {
-    await this.#read()
-    const timer = this.#options.clock.every(readIntervalMs, () => void this.#read())
-    this.#stop = () => timer.cancel()
+    const { clock, log } = this.#options
+    const reportFailure = (error: unknown): void => log.error({ err: error }, 'drained nodes could not be read because of a bug')
+    await this.#read().catch(reportFailure)
+    this.#rounds = startRounds({ clock, run: () => this.#read(), firstMs: readIntervalMs, restMs: everyMs(readIntervalMs), reportFailure })
   }
 
-  stop(): void {
-    this.#stop()
+  async stop(): Promise<void> {
+    await this.#rounds?.stop()
   }
 
   async #read(): Promise<void> {
-    if (this.#isReading) return
-    this.#isReading = true
     try {
       this.#set(await readDrainedNodes(this.#options.store))
       this.#readmit(await readReadmittedNodes(this.#options.store))
     } catch (error) {
       // The ledger logs that the store is unreachable.
-      if (!(error instanceof StoreError)) this.#options.log.error({ err: error }, 'drained nodes could not be read because of a bug')
-    } finally {
-      this.#isReading = false
+      if (!(error instanceof StoreError)) throw error
     }
   }
 

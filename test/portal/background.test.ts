@@ -1,5 +1,5 @@
 import t from '../support/tap.ts'
-import { openAfterStart, startRounds } from '../../src/portal/background.ts'
+import { openAfterStart } from '../../src/portal/background.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -36,31 +36,4 @@ t.test('a task that is needed before is opened once; one that is stopped before 
   await stopped.stop()
   clock.advance(1_000)
   t.equal(opened, 1)
-})
-
-t.test('rounds run one after the other; the first of several failures is reported, and none of a stop', async t => {
-  const clock = new TestClock()
-  const reported: unknown[] = []
-  let [begun, fails] = [0, true]
-  const rounds = startRounds({
-    clock,
-    async run() {
-      begun += 1
-      if (fails) throw new Error(`round ${begun}`)
-    },
-    restMs: () => 100,
-    reportFailure: error => reported.push(error),
-  })
-  const runRound = async (number: number) => waitUntil(() => clock.advance(100) ?? begun === number)
-  await runRound(1)
-  await runRound(2)
-  fails = false
-  await runRound(3)
-  fails = true
-  await runRound(4)
-  await waitUntil(() => reported.length === 2)
-  t.match(reported, [{ message: 'round 1' }, { message: 'round 4' }])
-  await rounds.stop()
-  clock.advance(1_000)
-  t.equal(begun, 4)
 })

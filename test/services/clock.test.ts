@@ -2,6 +2,9 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import t from '../support/tap.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import { everyMs, startRounds } from '../../src/services/rounds.ts'
+import { TestClock } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import { drainEventLoop } from './ledger/ledger-test-cluster.ts'
 
 /** Timers that fall due meanwhile run together. */
@@ -72,4 +75,54 @@ t.test('a timer that is longer than Node.js allows does not run at once, nor doe
     timer.cancel()
     t.notOk(hasRun, method)
   }
+})
+
+t.test('rounds run one after the other; the first of several failures is reported, and none of a stop', async t => {
+  const clock = new TestClock()
+  const reported: unknown[] = []
+  let [begun, fails] = [0, true]
+  const rounds = startRounds({
+    clock,
+    async run() {
+      begun += 1
+      if (fails) throw new Error(`round ${begun}`)
+    },
+    restMs: () => 100,
+    reportFailure: error => reported.push(error),
+  })
+  const runRound = async (number: number) => waitUntil(() => clock.advance(100) ?? begun === number)
+  await runRound(1)
+  await runRound(2)
+  fails = false
+  await runRound(3)
+  fails = true
+  await runRound(4)
+  await waitUntil(() => reported.length === 2)
+  t.match(reported, [{ message: 'round 1' }, { message: 'round 4' }])
+  await rounds.stop()
+  clock.advance(1_000)
+  t.equal(begun, 4)
+})
+
+t.test('rounds begin at equal intervals, from the first on; one that takes longer is followed at once', async t => {
+  const clock = new TestClock()
+  const begunAt: number[] = []
+  const lengths = [100, 50, 2_500, 100]
+  const start = clock.monotonic()
+  const rounds = startRounds({
+    clock,
+    async run() {
+      begunAt.push(clock.monotonic() - start)
+      await new Promise<void>(resolve => clock.after(lengths.shift() ?? 0, resolve))
+    },
+    firstMs: 1_000,
+    restMs: everyMs(1_000),
+    reportFailure: () => t.fail(),
+  })
+  for (let ms = 0; ms < 7_000; ms += 10) {
+    await new Promise(setImmediate)
+    clock.advance(10)
+  }
+  await rounds.stop()
+  t.same(begunAt.slice(0, 5), [1_000, 2_000, 3_000, 5_500, 6_500])
 })

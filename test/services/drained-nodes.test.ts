@@ -56,7 +56,7 @@ t.test('a process learns within a second which nodes are drained, and forgets no
   distrust()
   await passTime(2_000)
   t.ok(trust.isDistrusted('a', 'light'), 'it has lied again since')
-  nodes.stop()
+  await nodes.stop()
   stored = []
   await passTime(5_000)
   t.equal(nodes.of('devnet').size, 1)

@@ -2,8 +2,8 @@ import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.
 import type { Clock } from '../../services/clock.ts'
 import type { Log } from '../../services/log.ts'
 import { dayMs } from '../../util/dates.ts'
-import { startRounds } from '../background.ts'
-import type { BackgroundTask } from '../background.ts'
+import { startRounds } from '../../services/rounds.ts'
+import type { BackgroundTask } from '../../services/rounds.ts'
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time. */
 export interface NodeIncident {

@@ -6,6 +6,8 @@ import { storeTimeOf } from '../../store/store-clock.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
+import { everyMs, startRounds } from '../rounds.ts'
+import type { BackgroundTask } from '../rounds.ts'
 import { recordChange } from './change-history.ts'
 import type { RecordedAccounts, RecordedStore } from './recorded-accounts.ts'
 
@@ -91,26 +93,20 @@ const removeIfDue = async ({ store, clock, log }: RemovalContext, account: Accou
   return true
 }
 
-/** Removes deleted accounts every hour, in each process of each gateway. */
-export const openAccountRemoval = (context: RemovalContext): { stop(): Promise<void> } => {
+/** Removes deleted accounts every hour, in each process of each gateway. The store may be closed once it has stopped. */
+export const openAccountRemoval = (context: RemovalContext): BackgroundTask => {
   let isStopped = false
-  let running = Promise.resolve()
-  const run = async (): Promise<void> => {
-    try {
-      await removeDeletedAccounts(context, () => isStopped)
-    } catch (error) {
-      context.log.warn({ err: error }, 'deleted accounts could not be removed')
-    }
-  }
-  const timer = context.clock.every(hourMs, () => {
-    running = running.then(run)
+  const rounds = startRounds({
+    clock: context.clock,
+    run: () => removeDeletedAccounts(context, () => isStopped),
+    firstMs: hourMs,
+    restMs: everyMs(hourMs),
+    reportFailure: error => context.log.warn({ err: error }, 'deleted accounts could not be removed'),
   })
   return {
-    /** The store may be closed afterwards. */
-    stop() {
+    async stop() {
       isStopped = true
-      timer.cancel()
-      return running
+      await rounds.stop()
     },
   }
 }

@@ -1,6 +1,8 @@
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
+import { everyMs, startRounds } from '../rounds.ts'
+import type { BackgroundTask } from '../rounds.ts'
 import { trafficBetween } from './counters.ts'
 import type { TrafficCounters, TrafficReading } from './counters.ts'
 import { callFigures, nodeFigures } from './figures.ts'
@@ -73,8 +75,7 @@ export class TrafficHistory {
   readonly #known = new Map<string, { readonly counters: TrafficCounters; readonly isKept: boolean }>()
   #readings: readonly TrafficReading[] = [processStart]
   #readingCount = 0
-  #isReading = false
-  #stopTimer = () => {}
+  #rounds: BackgroundTask | undefined
 
   constructor(options: HistoryOptions) {
     this.#options = options
@@ -82,29 +83,27 @@ export class TrafficHistory {
 
   start(): void {
     const { clock, log } = this.#options
-    const report = (error: unknown): void => log.error({ err: error }, 'traffic could not be read because of a bug')
-    const timer = clock.every(readingIntervalMs, () => void this.record().catch(report))
-    this.#stopTimer = () => timer.cancel()
+    this.#rounds = startRounds({
+      clock,
+      run: () => this.record(),
+      firstMs: readingIntervalMs,
+      restMs: everyMs(readingIntervalMs),
+      reportFailure: error => log.error({ err: error }, 'traffic could not be read because of a bug'),
+    })
   }
 
   async stop(): Promise<void> {
-    this.#stopTimer()
+    await this.#rounds?.stop()
   }
 
   /** Adds a point to each range that is due. */
   async record(): Promise<void> {
-    if (this.#isReading) return
-    this.#isReading = true
-    try {
-      this.#forgetEnded()
-      const now = await this.#read()
-      this.#readings = [...this.#readings, now].slice(-maxReadings)
-      this.#readingCount += 1
-      for (const range of historyRanges) {
-        if (this.#readingCount % resolutions[range].readingsPerPoint === 0) this.#timelines[range].add(now, this.#options.clock.now())
-      }
-    } finally {
-      this.#isReading = false
+    this.#forgetEnded()
+    const now = await this.#read()
+    this.#readings = [...this.#readings, now].slice(-maxReadings)
+    this.#readingCount += 1
+    for (const range of historyRanges) {
+      if (this.#readingCount % resolutions[range].readingsPerPoint === 0) this.#timelines[range].add(now, this.#options.clock.now())
     }
   }
 
