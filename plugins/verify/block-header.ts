@@ -48,7 +48,10 @@ const addedFields: readonly Field[] = [
 /** What a block has beside the fields of its header. */
 const otherMembers = ['hash', 'size', 'totalDifficulty', 'uncles', 'transactions', 'withdrawals']
 
-const knownMembers: ReadonlySet<string> = new Set([...[...fields, ...addedFields].map(([name]) => name), ...otherMembers])
+/** All members of a block of Ethereum. */
+export const headerMembers: readonly string[] = [...[...fields, ...addedFields].map(([name]) => name), ...otherMembers]
+
+const knownMembers: ReadonlySet<string> = new Set(headerMembers)
 
 /** Keccak-256 of an empty list (RLP): `sha3Uncles` of a block without uncles. */
 export const emptyListHash = '0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347'

@@ -78,7 +78,7 @@ export class AnswerChecks {
     if (proven === undefined) return copyReply(result, { verified: 'none' })
     const { codeHash, header } = proven
     if (!isCode(toJson(result), codeHash)) return refuseWrong(result, { cause: 'the code is not that of the proven hash', header }, call)
-    confirmRight(request, header)
+    confirmRight(request, header, call)
     counters.count(target.name, 'passed')
     return copyReply(result, { verified: 'check' })
   }

@@ -168,7 +168,7 @@ export class HistoryAnswers {
     if (index < 0) return refuseWrong(reply, { cause: 'the block has no such transaction', header }, call)
     const failure = await blocks.checkSenders(block, [index], call)
     if (failure !== undefined) return failure
-    confirmRight(call.context.request, header)
+    confirmRight(call.context.request, header, call)
     if (!isReceipt) return toResult(block.transactions[index]!, call)
     const proven = (await blocks.receiptsOf(place.hash, call, next)) ?? notLinked(call)
     return isFailed(proven) ? proven : toResult(proven.receipts[index]!, call)

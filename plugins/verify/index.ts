@@ -21,7 +21,6 @@ import type { Policy, Quorum } from './policies.ts'
 import { Proofs } from './proofs.ts'
 import { provableMethods, whyUnprovable } from './provable-methods.ts'
 import { QuorumAnswers } from './quorum-answers.ts'
-import { recordRight } from './readmission.ts'
 import { checkUpstreams } from './upstreams-check.ts'
 import { WrongResults } from './wrong-results.ts'
 
@@ -143,8 +142,11 @@ export default definePlugin({
     })
     const counters = new VerifyCounters(services)
     const wrongResults = new WrongResults({ readmit, rules, counters }, services)
-    const { refuse: refuseWrong, confirm: confirmRight } = wrongResults
-    const proofs = new Proofs({ agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong, confirmRight }, services)
+    const { refuse: refuseWrong, confirm: confirmRight, recordIfRight } = wrongResults
+    const proofs = new Proofs(
+      { agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong, confirmRight, recordIfRight },
+      services,
+    )
     const { blocks, headers, codes } = proofs
     const feedLogs = new FeedLogs(headers, blocks, services)
     const checks = new AnswerChecks(
@@ -194,13 +196,10 @@ export default definePlugin({
       isFailure(reply) || isJsonNull(reply.result) ? toUnverified(reply) : checks.check(reply, call)
 
     /** No other node can be asked: what this one proves is right all the same, although it has lied. */
-    const proveAlone = async (call: VerifiedCall, policy: Policy, next: NextPlugin): Promise<Reply> => {
+    const proveAlone = (call: VerifiedCall, policy: Policy, next: NextPlugin): Promise<Reply> => {
       const { request, target } = call.context
-      const reply = policy === 'proof' ? await verifyCall(call, policy, next, notTrusted) : notTrusted
-      if (isFailure(reply)) return reply
-      const methodClass = methods.get(request.method)?.class ?? 'other'
-      if (reply.upstream === target.name) recordRight(services, target.name, methodClass)
-      return reply
+      if (policy !== 'proof') return Promise.resolve(notTrusted)
+      return recordIfRight(target.name, methods.get(request.method)?.class ?? 'other', () => verifyCall(call, policy, next, notTrusted))
     }
 
     const verifyCall = async (call: VerifiedCall, policy: Policy, next: NextPlugin, unproven?: Failure): Promise<Reply> => {

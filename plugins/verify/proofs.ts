@@ -14,7 +14,7 @@ import { ProvenCodes } from './proven-codes.ts'
 import { Readmission } from './readmission.ts'
 import { StateAnswers } from './state-answers.ts'
 import { TrustedHeaders } from './trusted-headers.ts'
-import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
+import type { ConfirmRight, RecordIfRight, RefuseWrong } from './wrong-results.ts'
 
 interface ProofsOptions {
   readonly agree: number | undefined
@@ -26,6 +26,7 @@ interface ProofsOptions {
   readonly counters: VerifyCounters
   readonly refuseWrong: RefuseWrong
   readonly confirmRight: ConfirmRight
+  readonly recordIfRight: RecordIfRight
 }
 
 /** Answers calls about one part of the chain. */
@@ -54,7 +55,7 @@ export class Proofs {
   readonly #provable: ReadonlyMap<string, { readonly method: Method; readonly answers: ProvenAnswers }>
 
   constructor(options: ProofsOptions, services: Services) {
-    const { agree, rules, refuseWrong, confirmRight } = options
+    const { agree, rules, refuseWrong, confirmRight, recordIfRight } = options
     const { methods, network } = services
     this.#options = options
     this.#services = services
@@ -63,7 +64,10 @@ export class Proofs {
     this.#feedHeaders = new FeedHeaders(header => this.blocks.recordHeader(header), services)
     const answersOf = this.#openAnswers(this.blocks)
     const answersAloneOf = this.#openAnswers(new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes: 0 }))
-    this.#readmission = new Readmission((call, method, next) => answersAloneOf(method.name).answer(call, method, next), services)
+    this.#readmission = new Readmission(
+      { recordIfRight, proveAlone: (call, method, next) => answersAloneOf(method.name).answer(call, method, next) },
+      services,
+    )
     this.#provable = new Map(
       provableMethods.flatMap(name => {
         const method = methods.get(name)

@@ -227,7 +227,7 @@ export class ProvenBlocks {
     releaseResult(reply)
     if (typeof checked === 'string') return notProvable(call, 'transactions or receipts of a kind that is not known')
     cache.set(hash, checked.value)
-    if (request !== undefined && header !== undefined) this.#options.confirmRight(request, header)
+    if (request !== undefined && header !== undefined) this.#options.confirmRight(request, header, call)
     return checked.value
   }
 

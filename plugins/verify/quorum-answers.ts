@@ -12,7 +12,8 @@ import {
   withContext,
 } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
-import { canonicalJson } from './canonical-json.ts'
+import { comparableOf, isSameAnswer, withoutPlaces } from './comparable-answer.ts'
+import type { ComparableAnswer } from './comparable-answer.ts'
 import { disconnected, notAgreed, numberOf, votersOf } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import type { Quorum } from './policies.ts'
@@ -32,8 +33,7 @@ interface QuorumAnswersOptions {
 interface Vote {
   readonly upstream: string
   readonly reply: Reply
-  /** The same for answers that mean the same. */
-  readonly key: string
+  readonly answer: ComparableAnswer
 }
 
 interface VoteCount {
@@ -63,10 +63,10 @@ export class QuorumAnswers {
   async answer(call: VerifiedCall, method: Method | undefined, quorum: Quorum, next: NextPlugin): Promise<Reply> {
     const pinned = await this.#pin(call, method, next)
     if ('error' in pinned) return pinned
-    let { agreed, votes } = await this.#vote(call, pinned, quorum, next)
+    let { agreed, votes } = await this.#vote(call, method, pinned, quorum, next)
     if (agreed === undefined && !isAborted(call) && votes.length >= quorum.required && pinned.hash !== undefined) {
       const now = await this.#pin(call, method, next)
-      if (!('error' in now) && now.hash !== pinned.hash) ({ agreed, votes } = await this.#vote(call, now, quorum, next))
+      if (!('error' in now) && now.hash !== pinned.hash) ({ agreed, votes } = await this.#vote(call, method, now, quorum, next))
     }
     if (isAborted(call)) return disconnected(call)
     if (agreed !== undefined) return isFailure(agreed) ? agreed : copyReply(agreed, { verified: 'quorum' })
@@ -99,7 +99,13 @@ export class QuorumAnswers {
   }
 
   /** Resolves as soon as the answers to come change nothing; requests that are not needed any more are canceled, all of them when the caller leaves. */
-  #vote(call: VerifiedCall, { request }: PinnedRequest, { required, asked }: Quorum, next: NextPlugin): Promise<VoteCount> {
+  #vote(
+    call: VerifiedCall,
+    method: Method | undefined,
+    { request }: PinnedRequest,
+    { required, asked }: Quorum,
+    next: NextPlugin,
+  ): Promise<VoteCount> {
     const waiting = this.#targetsFor(call)
     const votes: Vote[] = []
     const cancellation = new Cancellation()
@@ -112,8 +118,9 @@ export class QuorumAnswers {
         const isAgreed = best.length >= required
         if (!isAgreed && best.length + inFlight + (cancellation.aborted ? 0 : waiting.length) >= required) return
         isDecided = true
-        resolve({ agreed: isAgreed ? best[0]!.reply : undefined, votes: [...votes] })
-        for (const vote of votes) if (!isAgreed || vote !== best[0]) releaseResult(vote.reply)
+        const agreed = isAgreed ? agreedReplyOf(best, required) : undefined
+        resolve({ agreed, votes: [...votes] })
+        for (const { reply } of votes) if (reply !== agreed) releaseResult(reply)
         votes.length = 0
         cancellation.abort()
       }
@@ -124,7 +131,7 @@ export class QuorumAnswers {
         next(withContext(call, { target, request }, cancellation)).then(reply => {
           inFlight -= 1
           if (isDecided) return releaseResult(reply)
-          if (isAnswer(reply)) votes.push({ upstream: target.name, reply, key: this.#keyOf(reply, votes) })
+          if (isAnswer(reply)) votes.push({ upstream: target.name, reply, answer: this.#answerOf(reply, method, votes) })
           else ask()
           decide()
         }, reject)
@@ -144,21 +151,22 @@ export class QuorumAnswers {
   }
 
   /** Of an error, what it means: nodes word it each in their own way. */
-  #keyOf(reply: Reply, votes: readonly Vote[]): string {
+  #answerOf(reply: Reply, method: Method | undefined, votes: readonly Vote[]): ComparableAnswer {
     if (isFailure(reply)) {
       const { category, error } = reply
-      return `error ${category ?? error.code} ${typeof error.data === 'string' ? error.data.toLowerCase() : ''}`
+      const data = typeof error.data === 'string' ? error.data.toLowerCase() : ''
+      return { common: `error ${category ?? error.code} ${data}`, added: noneAdded }
     }
     const bytes = toBuffer(reply.result)
     const same = votes.find(vote => !isFailure(vote.reply) && toBuffer(vote.reply.result).equals(bytes))
-    if (same !== undefined) return same.key
-    if (bytes.length > this.#options.maxBytes) return createHash('sha256').update(bytes).digest('base64')
+    if (same !== undefined) return same.answer
+    if (bytes.length > this.#options.maxBytes) return { common: createHash('sha256').update(bytes).digest('base64'), added: noneAdded }
     const value: Json = JSON.parse(bytes.toString())
-    return canonicalJson(value)
+    return comparableOf(value, method?.result)
   }
 
   #refuse(votes: readonly Vote[], { context: { request }, origin: { requestId } }: VerifiedCall): Failure {
-    const said = Object.fromEntries(votes.map(({ upstream, key }) => [upstream, key.slice(0, maxShownChars)]))
+    const said = Object.fromEntries(votes.map(({ upstream, answer }) => [upstream, textOf(answer).slice(0, maxShownChars)]))
     this.#services.log.warn({ requestId, method: request.method, said }, 'upstreams do not agree on a result')
     return refuse('unavailable', { source: 'gateway', fault: 'gateway', cause: 'upstreams do not agree on the result', retryAfter: 1 })
   }
@@ -168,10 +176,31 @@ const maxShownChars = 200
 
 const isAborted = ({ signal, origin }: VerifiedCall): boolean => (signal ?? origin.signal).aborted
 
-/** The votes with the same key, of which there are the most. */
+const noneAdded: ReadonlyMap<string, string> = new Map()
+
+const textOf = ({ common, added }: ComparableAnswer): string => (added.size === 0 ? common : `${common} ${JSON.stringify([...added])}`)
+
+/** The votes that say the same, each as all others of them, of which there are the most. */
 const largestGroup = (votes: readonly Vote[]): readonly Vote[] => {
-  const groups = votes.map(({ key }) => votes.filter(vote => vote.key === key))
+  const groups = votes.map(first =>
+    votes.reduce(
+      (group: readonly Vote[], vote) =>
+        vote !== first && group.every(({ answer }) => isSameAnswer(answer, vote.answer)) ? [...group, vote] : group,
+      [first],
+    ),
+  )
   return groups.toSorted((one, other) => other.length - one.length)[0] ?? []
+}
+
+/** Of what clients and networks add, the answer has what so many nodes say alike. */
+const agreedReplyOf = (group: readonly Vote[], required: number): Reply => {
+  const isAgreed = (place: string): boolean => group.filter(({ answer }) => answer.added.has(place)).length >= required
+  const agreedCountOf = ({ answer }: Vote): number => [...answer.added.keys()].filter(isAgreed).length
+  const { reply, answer } = group.toSorted((one, other) => agreedCountOf(other) - agreedCountOf(one))[0]!
+  const alone = new Set([...answer.added.keys()].filter(place => !isAgreed(place)))
+  if (isFailure(reply) || alone.size === 0) return reply
+  const value: Json = JSON.parse(toBuffer(reply.result).toString())
+  return copyReply(reply, { result: Buffer.from(JSON.stringify(withoutPlaces(value, alone))) })
 }
 
 /** A result, or an error that another node may give too. */

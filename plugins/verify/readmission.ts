@@ -1,19 +1,24 @@
-import { Cancellation, isFailure, releaseResult, toBuffer, withContext } from '../../src/plugin/plugin.ts'
+import { Cancellation, releaseResult, toBuffer, withContext } from '../../src/plugin/plugin.ts'
 import type { Json, Method, Reply, Result, Services, Target } from '../../src/plugin/plugin.ts'
-import { canonicalJson } from './canonical-json.ts'
+import { comparableOf, isSameAnswer } from './comparable-answer.ts'
+import type { ComparableAnswer } from './comparable-answer.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
+import type { RecordIfRight } from './wrong-results.ts'
 
-/** Proves an answer of the node of the call, without anything that other nodes have proven. */
-type ProveAlone = (call: VerifiedCall, method: Method, next: NextPlugin) => Promise<Reply | undefined>
+interface ReadmissionOptions {
+  /** Proves an answer of the node of the call, without anything that other nodes have proven. Undefined: nothing is proven of the call. */
+  proveAlone(call: VerifiedCall, method: Method, next: NextPlugin): Promise<Reply | undefined>
+  readonly recordIfRight: RecordIfRight
+}
 
 /** Sends nodes that have lied what other nodes have just proven, one call at a time, until they have been right often enough. */
 export class Readmission {
-  readonly #prove: ProveAlone
+  readonly #options: ReadmissionOptions
   readonly #services: Pick<Services, 'nodes' | 'log'>
   readonly #busy = new Set<string>()
 
-  constructor(prove: ProveAlone, services: Pick<Services, 'nodes' | 'log'>) {
-    this.#prove = prove
+  constructor(options: ReadmissionOptions, services: Pick<Services, 'nodes' | 'log'>) {
+    this.#options = options
     this.#services = services
   }
 
@@ -22,36 +27,35 @@ export class Readmission {
     const { trust } = this.#services.nodes
     for (const target of call.context.upstreams) {
       const isDue = trust.isDistrusted(target.name, method.class) && !this.#busy.has(target.name)
-      if (isDue && target.name !== answer.upstream) void this.#ask(target, textOf(answer), call, method, next)
+      if (isDue && target.name !== answer.upstream) void this.#ask(target, comparable(answer, method), call, method, next)
     }
   }
 
-  async #ask(target: Target, expected: string, call: VerifiedCall, method: Method, next: NextPlugin): Promise<void> {
-    const { log } = this.#services
+  async #ask(target: Target, expected: ComparableAnswer, call: VerifiedCall, method: Method, next: NextPlugin): Promise<void> {
+    const { proveAlone, recordIfRight } = this.#options
     this.#busy.add(target.name)
     try {
-      const reply = await this.#prove(withContext(call, { target }, new Cancellation()), method, next)
-      if (reply === undefined || isFailure(reply)) return
-      const isRight = reply.upstream === target.name && canonical(textOf(reply)) === canonical(expected)
-      releaseResult(reply)
-      if (isRight) recordRight(this.#services, target.name, method.class)
+      // Which block is final the node says itself, so that it may prove what another block had.
+      const reply = await recordIfRight(
+        target.name,
+        method.class,
+        () => proveAlone(withContext(call, { target }, new Cancellation()), method, next),
+        result => isSameAnswer(comparable(result, method), expected),
+      )
+      if (reply !== undefined) releaseResult(reply)
     } catch (error) {
       // No call waits for it, and nobody else would catch it: the process would end.
-      log.error({ upstream: target.name, err: error }, 'upstream that has lied was not compared with others because of a bug')
+      this.#services.log.error(
+        { upstream: target.name, err: error },
+        'upstream that has lied was not compared with others because of a bug',
+      )
     } finally {
       this.#busy.delete(target.name)
     }
   }
 }
 
-export const recordRight = ({ nodes, log }: Pick<Services, 'nodes' | 'log'>, upstream: string, methodClass: string): void => {
-  if (nodes.trust.recordRight(upstream, methodClass))
-    log.info({ event: 'upstream-readmitted', upstream, class: methodClass }, 'upstream has answered right 100 times: it gets calls again')
-}
-
-const textOf = ({ result }: Result): string => toBuffer(result).toString()
-
-const canonical = (text: string): string => {
-  const value: Json = JSON.parse(text)
-  return canonicalJson(value)
+const comparable = ({ result }: Result, method: Method): ComparableAnswer => {
+  const value: Json = JSON.parse(toBuffer(result).toString())
+  return comparableOf(value, method.result)
 }

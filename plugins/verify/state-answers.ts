@@ -77,7 +77,7 @@ export class StateAnswers {
     const proven = proof.result.byteLength > maxProofAnswerBytes ? undefined : proves(toJson(proof), header, subject)
     if (proven === undefined) return { mismatch: proof, cause: 'the proof does not lead to the state root of the block', request }
     releaseResult(proof)
-    this.#options.confirmRight(request, header)
+    this.#options.confirmRight(request, header, call)
     this.#options.codes.record(subject.address, { codeHash: proven.account.codeHash, header })
     if (method.name === 'eth_getCode') return this.#codeAt({ header, param }, proven.account, call, next)
     const text =
@@ -98,7 +98,7 @@ export class StateAnswers {
     const code = await send(call, request, next)
     if (isFailure(code)) return code
     if (isCode(toJson(code), codeHash)) {
-      this.#options.confirmRight(request, header)
+      this.#options.confirmRight(request, header, call)
       return code
     }
     return { mismatch: code, cause: 'the code is not that of the proven hash', request }

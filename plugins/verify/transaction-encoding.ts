@@ -108,7 +108,11 @@ const otherMembers = [
 
 const memberNames = ['nonce', 'gas', 'to', 'value', 'input', 'r', 's', 'chainId', 'accessList', 'maxPriorityFeePerGas', 'maxFeePerGas']
 const laterMembers = ['maxFeePerBlobGas', 'blobVersionedHashes', 'authorizationList']
-const knownMembers: ReadonlySet<string> = new Set([...otherMembers, ...memberNames, ...laterMembers])
+
+/** All members of a transaction of Ethereum, but for its inner ones. */
+export const transactionMembers: readonly string[] = [...otherMembers, ...memberNames, ...laterMembers]
+
+const knownMembers: ReadonlySet<string> = new Set(transactionMembers)
 
 /** What a deposit has in addition. Networks that add members to it may hash them too. */
 const depositMembers: ReadonlySet<string> = new Set([...knownMembers, 'sourceHash', 'mint', 'isSystemTx', 'depositReceiptVersion'])

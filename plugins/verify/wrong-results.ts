@@ -1,5 +1,5 @@
-import { refuseWrongResult, releaseResult, toBuffer } from '../../src/plugin/plugin.ts'
-import type { Failure, JsonObject, Request, Result, Services } from '../../src/plugin/plugin.ts'
+import { isFailure, refuseWrongResult, releaseResult, toBuffer } from '../../src/plugin/plugin.ts'
+import type { Failure, JsonObject, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import type { ChainRules } from './chain-rules.ts'
 import type { VerifyCounters } from './metrics.ts'
 import { notProvable, votersOf } from './node-requests.ts'
@@ -21,8 +21,19 @@ interface WrongResult {
 /** The failure in place of a result that is wrong, once the node has been blamed for it. */
 export type RefuseWrong = (result: Result, wrong: WrongResult, call: VerifiedCall) => Failure
 
-/** The node has proven what it was asked about the block of this header: others that have failed at it have lied. */
-export type ConfirmRight = (request: Request, header: TrustedHeader) => void
+/** The node of the call has proven what it was asked about the block of this header: others that have failed at it have lied. */
+export type ConfirmRight = (request: Request, header: TrustedHeader, call: VerifiedCall) => void
+
+/**
+ * Asks a node that has lied, and counts its answer as right where the node has proven any of it: all of it may be known from others. `isRight`: what else
+ * must be so.
+ */
+export type RecordIfRight = <R extends Reply | undefined>(
+  upstream: string,
+  methodClass: string,
+  ask: () => Promise<R>,
+  isRight?: (result: Result) => boolean,
+) => Promise<R>
 
 interface WrongResultsOptions {
   /** Whether a node that has lied gets calls again. */
@@ -38,6 +49,8 @@ export class WrongResults {
   readonly #options: WrongResultsOptions
   readonly #services: WrongResultsServices
   readonly #suspectedLies = new SuspectedLies()
+  /** By upstream, while one has lied: how often it has proven something. */
+  readonly #provenCounts = new Map<string, number>()
   /** By method and cause: what each upstream fails at. */
   readonly #shared = new Set<string>()
 
@@ -53,8 +66,24 @@ export class WrongResults {
     for (const { upstream, methodClass } of await evidence.proven()) nodes.trust.distrust(upstream, methodClass, { isForGood: true })
   }
 
-  readonly confirm: ConfirmRight = (request, header) => {
+  readonly confirm: ConfirmRight = (request, header, { context: { target } }) => {
+    if (this.#services.nodes.trust.isAnyDistrusted) this.#provenCounts.set(target.name, this.#provenCountOf(target.name) + 1)
     if (!this.#options.rules.areAllKnown) this.#suspectedLies.confirm(request, header)
+  }
+
+  #provenCountOf(upstream: string): number {
+    return this.#provenCounts.get(upstream) ?? 0
+  }
+
+  readonly recordIfRight: RecordIfRight = async (upstream, methodClass, ask, isRight = () => true) => {
+    const { nodes, log } = this.#services
+    const before = this.#provenCountOf(upstream)
+    const reply = await ask()
+    const hasProven = this.#provenCountOf(upstream) > before
+    if (reply === undefined || isFailure(reply) || reply.upstream !== upstream || !hasProven || !isRight(reply)) return reply
+    if (nodes.trust.recordRight(upstream, methodClass))
+      log.info({ event: 'upstream-readmitted', upstream, class: methodClass }, 'upstream has answered right 100 times: it gets calls again')
+    return reply
   }
 
   readonly refuse: RefuseWrong = (result, wrong, call) => {

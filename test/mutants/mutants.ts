@@ -854,7 +854,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     rule: 'a quorum takes hex in any case of its letters for the same',
-    file: 'plugins/verify/canonical-json.ts',
+    file: 'plugins/verify/comparable-answer.ts',
     text: 'value.toLowerCase()',
     broken: 'value',
     tests: ['test/plugins/verify/quorum.test.ts'],
@@ -865,6 +865,34 @@ export const mutants: readonly Mutant[] = [
     text: 'trust.isDistrusted(target.name, method.class)',
     broken: 'false',
     tests: ['test/plugins/verify/lying-nodes.test.ts'],
+  },
+  {
+    rule: 'a node that lied has answered right where its answer is as that of others',
+    file: 'plugins/verify/readmission.ts',
+    text: 'isSameAnswer(comparable(result, method), expected)',
+    broken: 'true',
+    tests: ['test/plugins/verify/lying-nodes.test.ts'],
+  },
+  {
+    rule: 'a node that lied has answered right where it has proven something itself',
+    file: 'plugins/verify/wrong-results.ts',
+    text: 'this.#provenCountOf(upstream) > before',
+    broken: 'true',
+    tests: ['test/plugins/verify/lying-nodes.test.ts'],
+  },
+  {
+    rule: 'what fewer nodes add than must agree is left out',
+    file: 'plugins/verify/quorum-answers.ts',
+    text: 'answer.added.has(place)).length >= required',
+    broken: 'answer.added.has(place)).length >= 0',
+    tests: ['test/plugins/verify/quorum.test.ts'],
+  },
+  {
+    rule: 'what two nodes add with different values is a difference',
+    file: 'plugins/verify/comparable-answer.ts',
+    text: '(other.added.get(place) ?? value) === value',
+    broken: 'true',
+    tests: ['test/plugins/verify/quorum.test.ts'],
   },
   {
     rule: 'a block of the chain that a node lacks is requested from another',

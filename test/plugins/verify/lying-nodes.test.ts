@@ -154,7 +154,10 @@ t.test('a bug while a node that lied is compared with others is logged, and ends
   const log = new TestLog()
   const trust = { isDistrusted: () => true, recordRight: () => false, reload: async () => undefined }
   const services = { log, nodes: { trust } } as unknown as ConstructorParameters<typeof Readmission>[1] // what it uses of them
-  const readmission = new Readmission(() => Promise.reject(new Error('a bug')), services)
+  const readmission = new Readmission(
+    { proveAlone: () => Promise.reject(new Error('a bug')), recordIfRight: (_upstream, _class, ask) => ask() },
+    services,
+  )
   const [call, method] = [{ context: { upstreams: [{ name: 'liar' }] } }, { class: 'light' }] as unknown as [
     Parameters<Readmission['begin']>[1],
     Parameters<Readmission['begin']>[2],
@@ -224,5 +227,67 @@ t.test('on a chain that is not known to be as Ethereum', async t => {
     const byOne = open({ one: bridging, liar: node(receipts => receipts.map(each => ({ ...each, blockHash: '0x' }))) })
     t.equal(await byOne.call('eth_getBlockReceipts', number), undefined)
     t.same(eventsOf(byOne.log), [undefined, undefined], 'they fail in different ways')
+  })
+})
+
+t.test('what counts as right of a node that lied', async t => {
+  const parent = createBlock(undefined, () => 0.6)
+  const tip = createBlock(parent, () => 0.6)
+  const number = tip.header['number']!
+  const query = { fromBlock: number, toBlock: number }
+  const final = { fromBlock: 'finalized', toBlock: 'finalized' }
+  /** Once the liar no longer lies, it names `finalized` as the finalized block, and has receipts as `change` makes them. */
+  const open = async (first: 'liar' | 'honest', finalized = tip, change = (receipt: JsonMembers): JsonMembers => receipt) => {
+    let isLying = true
+    const node =
+      (finalBlock: ModelBlock, receiptsOf: (receipts: readonly JsonMembers[]) => Json): Node =>
+      async ({ method, params: [named, ...others] }) => {
+        const value = answerAt(tip, { method, params: [named === 'finalized' ? finalBlock.header['number']! : named!, ...others] })
+        return method === 'eth_getBlockReceipts' ? receiptsOf(value as readonly JsonMembers[]) : value // of the model
+      }
+    const liar = node(finalized, receipts => (isLying ? [] : receipts.map(change)))
+    const honest = node(tip, receipts => receipts)
+    const { call, callFrom, log } = openProofs(first === 'liar' ? { liar, honest } : { honest, liar }, {
+      head: () => tip.number,
+      hasFailover: true,
+    })
+    const hasLogged = (event: string) => log.lines.some(({ fields }) => (fields as Readonly<Record<string, unknown>>)['event'] === event)
+    const callOften = async (filter: JsonMembers) => {
+      for (let i = 0; i < 100; i++) {
+        await call('eth_getLogs', filter)
+        for (let turns = 0; turns < 20; turns++) await new Promise(resolve => setImmediate(resolve)) // no call waits for the liar
+      }
+    }
+    await callFrom('liar', 'eth_getLogs', query)
+    t.ok(hasLogged('upstream-lied'))
+    isLying = false
+    return { callOften, isReadmitted: () => hasLogged('upstream-readmitted') }
+  }
+
+  t.test('is what it has proven, not what others have proven before, or what blooms show', async t => {
+    const beside = await open('honest')
+    await beside.callOften({ ...query, address: `0x${'99'.repeat(20)}` })
+    t.notOk(beside.isReadmitted(), 'no node has been asked')
+    await beside.callOften(query)
+    t.ok(beside.isReadmitted())
+    const alone = await open('liar')
+    await alone.callOften(query)
+    t.notOk(alone.isReadmitted(), 'the receipts are cached')
+  })
+
+  t.test('is the same as of others, but for what clients add and leave out', async t => {
+    const ofOlderBlock = await open('honest', parent)
+    await ofOlderBlock.callOften(final)
+    t.notOk(ofOlderBlock.isReadmitted(), 'its logs are proven, and not those that others name')
+    const ofOtherClient = await open('honest', tip, receipt => ({
+      ...receipt,
+      logs: (receipt['logs'] as readonly JsonMembers[]).map(({ removed: _, ...log }) => ({
+        ...log,
+        transactionLogIndex: '0x0',
+        address: String(log['address']).toUpperCase().replace('X', 'x'),
+      })),
+    }))
+    await ofOtherClient.callOften(final)
+    t.ok(ofOtherClient.isReadmitted())
   })
 })

@@ -167,6 +167,13 @@ export const openProofs = (
     stop: () => stage.stop?.(),
     /** The answer of the first node, as the caller gets it; undefined for a failure. */
     call: (method: string, ...params: readonly Json[]) => answer(method, params),
+    /** The reply of the node with the name. */
+    callFrom: (name: string, method: string, ...params: readonly Json[]) =>
+      reply(
+        method,
+        params,
+        targets.find(target => target.name === name),
+      ),
     /** A call whose caller leaves once the node has been asked. */
     async callThatLeaves(method: string, ...params: readonly Json[]): Promise<void> {
       const cancellation = new Cancellation()

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from '../../support/tap.ts'
-import { canonicalJson } from '../../../plugins/verify/canonical-json.ts'
+import { canonicalJson } from '../../../plugins/verify/comparable-answer.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { harness } from '../../../src/testing/index.ts'
 import type { FakeResponse, FakeUpstream } from '../../../src/testing/fake-upstreams.ts'
@@ -110,6 +110,30 @@ t.test('a quorum', async t => {
     const gateway = await openQuorum({ one: long('a'), two: long('b'), three: long('a') }, { options })
     t.match(await gateway.call('eth_call', atBlock), { result: `0x${'a'.repeat(40_000)}` })
     await gateway.stop()
+  })
+
+  t.test('has of what clients and networks add what so many upstreams say alike; a difference in it is one', async t => {
+    const hash = `0x${'ab'.repeat(32)}`
+    const receipt = {
+      ...{ transactionHash: hash, transactionIndex: '0x0', blockHash: hash, blockNumber: '0x10', type: '0x6a', status: '0x1' },
+      ...{ from: to, to, contractAddress: null, gasUsed: '0x5208', cumulativeGasUsed: '0x5208', effectiveGasPrice: '0x1', logs: [] },
+    }
+    const answer = async (...added: readonly JsonMembers[]) => {
+      const names = ['one', 'two', 'three']
+      const answers = Object.fromEntries(added.map((members, i) => [names[i]!, { result: { ...receipt, ...members } }]))
+      const policy = added.length === 2 ? '2 of 2' : '2 of 3'
+      const gateway = await openQuorum(answers, { policy, method: 'eth_getTransactionReceipt' })
+      const { result, verified, error } = await gateway.call('eth_getTransactionReceipt', [hash])
+      await gateway.stop()
+      return verified === 'quorum' ? result : error?.code
+    }
+    const fee = { l1Fee: '0x2' }
+    t.same(await answer(fee, { gasUsedForL1: '0x3' }), receipt, 'what one of them has is left out')
+    t.same(await answer(fee, { l1Fee: '0x02', logsBloom: '0x00' }, { ...fee, l1BlobBaseFeeScalar: null }), { ...receipt, ...fee })
+    t.same(await answer({ l1Fee: '0x9' }, fee, fee), { ...receipt, ...fee })
+    t.same(await answer(fee, { l1Fee: '0x9' }), -32002)
+    t.same(await answer(fee, { ...fee, status: null }), -32002, 'what each client writes is not left out')
+    t.same(await answer(fee, { ...fee, status: '0x0' }), -32002)
   })
 
   t.test('is not for calls about the pending block, which each node builds for itself', async t => {
