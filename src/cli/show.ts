@@ -1,5 +1,4 @@
 import { formatEffectiveFile } from '../config/effective-file.ts'
-import type { EffectiveFile } from '../config/effective-file.ts'
 import { loadConfig } from '../config/load.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
@@ -56,16 +55,13 @@ type Shown = Pick<LoadedConfig, 'effective' | 'unserved'>
 /** The network's own file, or why it is not served. */
 const selectNetwork = ({ effective, unserved }: Shown, network: string): Shown => {
   const shown = {
-    effective: effective.filter(file => networkNameOf(file) === network),
+    effective: effective.filter(file => file.network === network),
     unserved: unserved.filter(each => each.network === network),
   }
   if (shown.effective.length + shown.unserved.length > 0) return shown
-  const names = [...effective.flatMap(file => networkNameOf(file) ?? []), ...unserved.map(each => each.network)]
+  const names = [...effective.flatMap(file => file.network ?? []), ...unserved.map(each => each.network)]
   throw new UsageError(`unknown network "${network}"${formatHint(didYouMean(network, names))}`)
 }
-
-/** Undefined for gateway.yaml. */
-const networkNameOf = ({ value: { network } }: EffectiveFile): string | undefined => (typeof network === 'string' ? network : undefined)
 
 const toYaml = ({ effective, unserved }: Shown): readonly string[] => [
   ...effective.flatMap((file, index) => [...(index > 0 ? ['---'] : []), `# ${file.source.file}`, formatEffectiveFile(file).trimEnd()]),
@@ -73,10 +69,7 @@ const toYaml = ({ effective, unserved }: Shown): readonly string[] => [
 ]
 
 const toJson = ({ effective, unserved }: Shown): object => {
-  const gateway = effective.find(file => networkNameOf(file) === undefined)
-  const networks = effective.flatMap(file => {
-    const name = networkNameOf(file)
-    return name === undefined ? [] : [[name, file.value]]
-  })
+  const gateway = effective.find(file => file.network === undefined)
+  const networks = effective.flatMap(({ network, value }) => (network === undefined ? [] : [[network, value]]))
   return { ...(gateway && { gateway: gateway.value }), networks: Object.fromEntries(networks), unserved }
 }

@@ -11,6 +11,8 @@ import type { YamlFile } from './yaml-file.ts'
 /** A file as the gateway uses it: variables replaced, defaults filled in, secrets masked; in the form of the file itself. */
 export interface EffectiveFile {
   readonly source: YamlFile
+  /** Undefined for gateway.yaml. */
+  readonly network?: string
   readonly value: Readonly<Record<string, unknown>>
   /** Pointers of what the file has and the value has not, because variables are not set. */
   readonly omitted: readonly string[]

@@ -80,12 +80,18 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env, fi
     steps: steps.flatMap(({ step }) => step ?? []),
   }
   const effectiveSteps = steps.map(draft => draft.effective)
-  return { problems, warnings, hosts, config, effective: toEffectiveFile({ source, omitted }, checked.effective, effectiveSteps) }
+  return {
+    problems,
+    warnings,
+    hosts,
+    config,
+    effective: toEffectiveFile({ source, omitted, network: name }, checked.effective, effectiveSteps),
+  }
 }
 
 /** The gateway keeps it: with nothing else of what was read. */
 const toEffectiveFile = (
-  file: Pick<EffectiveFile, 'source' | 'omitted'>,
+  file: Omit<EffectiveFile, 'value'>,
   effective: () => unknown,
   effectiveSteps: readonly StepDraft['effective'][],
 ): EffectiveFile => ({

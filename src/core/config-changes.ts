@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { EffectiveFile } from '../config/effective-file.ts'
 import type { PartialProblem } from '../config/problem.ts'
 import { revealSecrets } from '../plugin/secret.ts'
 import { isJsonObject } from '../util/json.ts'
@@ -34,6 +35,24 @@ export const reloadGatewayConfig = (running: GatewayConfig, read: GatewayConfig)
   const { plans, memory, log, accessLog, requestLog, drain, jwt }: Pick<GatewayConfig, (typeof reloadableKeys)[number]> = read
   const { jwt: _, ...kept } = running
   return { ...kept, plans, memory, log, accessLog, requestLog, drain, ...(jwt && { jwt }) }
+}
+
+/** The files of what runs after a reload: gateway.yaml as reloadGatewayConfig() has it. */
+export const reloadEffectiveFiles = (running: readonly EffectiveFile[], read: readonly EffectiveFile[]): readonly EffectiveFile[] => {
+  const runningGateway = running.find(({ network }) => network === undefined)
+  return read.map(file => (runningGateway !== undefined && file.network === undefined ? reloadGatewayFile(runningGateway, file) : file))
+}
+
+const reloadGatewayFile = (running: EffectiveFile, read: EffectiveFile): EffectiveFile => {
+  const fileOf = (key: unknown): EffectiveFile => (reloadableKeys.some(each => each === key) ? read : running)
+  const keys = [...new Set([...Object.keys(running.value), ...Object.keys(read.value)])].filter(key =>
+    Object.hasOwn(fileOf(key).value, key),
+  )
+  return {
+    ...read,
+    source: { ...read.source, valueAt: path => fileOf(path[0]).source.valueAt(path) },
+    value: Object.fromEntries(keys.map(key => [key, fileOf(key).value[key]])),
+  }
 }
 
 /** What differs in effect, defaults included: what a reload from one configuration to the other would change. */

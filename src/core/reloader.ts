@@ -1,4 +1,4 @@
-import { compareConfigs, formatChange, formatReloadProblem, reloadGatewayConfig } from './config-changes.ts'
+import { compareConfigs, formatChange, formatReloadProblem, reloadEffectiveFiles, reloadGatewayConfig } from './config-changes.ts'
 import type { ConfigChange } from './config-changes.ts'
 import type { PartialProblem, Problem } from '../config/problem.ts'
 import type { FileTexts } from '../config/config-files.ts'
@@ -123,7 +123,12 @@ export class Reloader {
         throw new ReloadError('the gateway is stopping')
       }
       prepared.commit()
-      this.#config = { ...config, gateway: reloadGatewayConfig(this.#config.gateway, config.gateway) }
+      const { gateway, effective } = this.#config
+      this.#config = {
+        ...config,
+        gateway: reloadGatewayConfig(gateway, config.gateway),
+        ...(effective && config.effective && { effective: reloadEffectiveFiles(effective, config.effective) }),
+      }
     }
     this.#isSuccessful.set(1)
     this.#logChanges(applied, changes)

@@ -249,7 +249,24 @@ t.test(
     t.same((await operator.request('PATCH', '/log-level', { level: 'debug' })).json, { level: 'debug' })
     t.equal((await read()).logLevel, 'debug')
     t.match(await operator.request('PATCH', '/log-level', { level: 'loud' }), { status: 400, json: { error: { field: 'level' } } })
-    t.match((await operator.get('/changes')).json.changes, [
+    // Of what a file changes, a part is applied, and a part takes a restart.
+    deployment.writeNetwork('testnet', networkFile('testnet', [node.url], { credits: { costs: { eth_gasPrice: 8 } } }))
+    const gatewayOptions = {
+      watch: false,
+      workers: 2,
+      admin: { token: 'canary-letmein' },
+      drain: { grace: '0s', timeout: '7s' },
+      limits: { batch: 3 },
+    }
+    deployment.writeGateway(gatewayOptions)
+    t.match((await operator.post('/configuration/reload')).json, { applied: true })
+    const partly = await read()
+    t.match(partly.files[0].text, /timeout: 7s$/m)
+    t.notMatch(partly.files[0].text, /batch: 3/, 'it waits for the restart')
+    t.match(partly.changes, [{ path: 'limits.batch', needsRestart: true }])
+    t.match(JSON.stringify(partly.differences), /"added","text":"  batch: 3"/)
+    t.match((await operator.get('/changes?action=configuration-reloaded')).json.changes, [{ after: { changes: ['drain.timeout'] } }, {}])
+    t.match((await operator.get('/changes?search=e')).json.changes.slice(1), [
       { action: 'log-level-changed', before: { level: 'info' }, after: { level: 'debug' } },
       { action: 'configuration-reloaded', after: { changes: ['testnet.credits.costs'] }, by: { kind: 'operator' } },
     ])
