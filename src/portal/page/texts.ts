@@ -1,3 +1,4 @@
+import type { ChangeAction } from '../../services/accounts/change-history.ts'
 import { networkStateLabels, outcomeLabels } from '../state-labels.ts'
 
 /** The texts of the dashboard, and those that both pages have. Another language is another object of this type. */
@@ -598,7 +599,13 @@ export const texts = {
       'invitation-withdrawn': 'Invitation withdrawn',
       'token-created': 'Token created',
       'token-removed': 'Token removed',
-    },
+      'account-removed': 'Account removed',
+      'node-drained': 'Node drained',
+      'node-undrained': 'Node put back',
+      'evidence-cleared': 'Node trusted again',
+      'configuration-reloaded': 'Configuration reloaded',
+      'log-level-changed': 'Log level changed',
+    } satisfies Readonly<Record<ChangeAction, string>>,
     members: {
       email: 'e-mail address',
       newEmail: 'unconfirmed e-mail address',
@@ -607,6 +614,10 @@ export const texts = {
       deleteAt: 'removed at',
       awaitsApproval: 'waiting for approval since',
       dailyCredits: 'daily limit',
+      changes: 'what differed',
+      level: 'log level',
+      minCalls: 'least calls',
+      errorRate: 'failed calls (%)',
       identity: 'sign-in at a provider',
     },
     delete: 'Delete this account',

@@ -27,40 +27,44 @@ interface AlertFieldsProps {
 export const AlertFields = ({ alerts, errorOf }: AlertFieldsProps) => (
   <>
     <h3>{texts.credits}</h3>
-    {lists.map(name => (
-      <TextField
-        key={name}
-        label={text[name]}
-        name={name}
-        help={text.fieldHelp[name]}
-        value={alerts[name].join(', ')}
-        error={errorOf(name)}
-      />
-    ))}
+    <div class="fields">
+      {lists.map(name => (
+        <TextField
+          key={name}
+          label={text[name]}
+          name={name}
+          help={text.fieldHelp[name]}
+          value={alerts[name].join(', ')}
+          error={errorOf(name)}
+        />
+      ))}
+    </div>
     <h3>{text.failures}</h3>
-    {rates.map(name => (
-      <TextField
-        key={name}
-        type="number"
-        label={text[name]}
-        name={name}
-        help={text.fieldHelp[name]}
-        value={alerts[name] === 0 ? '' : String(alerts[name])}
-        error={errorOf(name)}
-      />
-    ))}
-    {numbers.map(name => (
-      <TextField
-        key={name}
-        type="number"
-        required
-        label={text[name]}
-        name={name}
-        help={text.fieldHelp[name]}
-        value={String(alerts[name])}
-        error={errorOf(name)}
-      />
-    ))}
+    <div class="fields">
+      {rates.map(name => (
+        <TextField
+          key={name}
+          type="number"
+          label={text[name]}
+          name={name}
+          help={text.fieldHelp[name]}
+          value={alerts[name] === 0 ? '' : String(alerts[name])}
+          error={errorOf(name)}
+        />
+      ))}
+      {numbers.map(name => (
+        <TextField
+          key={name}
+          type="number"
+          required
+          label={text[name]}
+          name={name}
+          help={text.fieldHelp[name]}
+          value={String(alerts[name])}
+          error={errorOf(name)}
+        />
+      ))}
+    </div>
   </>
 )
 

@@ -1,3 +1,4 @@
+import { Fragment } from 'preact'
 import type { ComponentChildren } from 'preact'
 import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
@@ -21,6 +22,8 @@ interface TableProps<Row> {
   keyOf(row: Row): string
   /** The sum of the rows, as the last one. */
   readonly total?: Row
+  /** Sentences about the row, below it, in the width of the table; undefined where there are none. */
+  detailOf?(row: Row): ComponentChildren
   /** A click on a row; a button in it does the same, for the keyboard. */
   onOpen?(row: Row): void
 }
@@ -39,7 +42,7 @@ const maxNarrowColumns = 2
 const minNumbersInRow = 3
 
 /** In a narrow window, the rows of many columns are cards or two lines; a table of few scrolls by itself where it must. */
-export const Table = <Row,>({ caption, columns, rows, keyOf, total, onOpen }: TableProps<Row>) => (
+export const Table = <Row,>({ caption, columns, rows, keyOf, total, detailOf, onOpen }: TableProps<Row>) => (
   <section class="scroll" tabIndex={0} aria-label={caption}>
     <table class={narrowClassOf(columns)}>
       <thead>
@@ -52,19 +55,26 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total, onOpen }: Ta
         </tr>
       </thead>
       <tbody>
-        {rows.map(row => (
-          <tr
-            key={keyOf(row)}
-            class={onOpen === undefined ? undefined : 'opens'}
-            onClick={onOpen && (event => isOnRow(event) && onOpen(row))}
-          >
-            {columns.map(column => (
-              <td key={column.title} class={classOf(column)} data-label={column.title} data-narrow={column.narrow}>
-                {column.cell(row)}
-              </td>
-            ))}
-          </tr>
-        ))}
+        {rows.map(row => {
+          const detail = detailOf?.(row)
+          const classes = [...(onOpen === undefined ? [] : ['opens']), ...(detail === undefined ? [] : ['with-detail'])]
+          return (
+            <Fragment key={keyOf(row)}>
+              <tr class={classes.join(' ') || undefined} onClick={onOpen && (event => isOnRow(event) && onOpen(row))}>
+                {columns.map(column => (
+                  <td key={column.title} class={classOf(column)} data-label={column.title} data-narrow={column.narrow}>
+                    {column.cell(row)}
+                  </td>
+                ))}
+              </tr>
+              {detail !== undefined && (
+                <tr class="detail">
+                  <td colSpan={columns.length}>{detail}</td>
+                </tr>
+              )}
+            </Fragment>
+          )
+        })}
       </tbody>
       {total !== undefined && (
         <tfoot>

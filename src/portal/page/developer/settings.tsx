@@ -1,8 +1,7 @@
 import { useSignal } from '@preact/signals'
-import type { Change, ChangeAction } from '../../../services/accounts/change-history.ts'
-import type { Json } from '../../../util/json.ts'
 import type { ChangePageJson } from '../../routes/account-changes.ts'
 import { now } from '../clock.ts'
+import { ChangeDetails, describeAction } from '../components/change-details.tsx'
 import { CopyText, Select, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { Form } from '../components/form.tsx'
@@ -86,7 +85,7 @@ const AccountChanges = () => {
                     cell: ({ by }) => <Line text={by.kind === 'person' ? by.name.replace(/ \(usr_.*/, '') : text.authors[by.kind]} />,
                   },
                   { title: text.what, cell: change => <Line text={describeAction(change.action)} /> },
-                  { title: text.details, cell: change => <Details change={change} /> },
+                  { title: text.details, cell: change => <ChangeDetails change={change} /> },
                 ]}
               />
               <Pager offset={offset} size={changesPerPage} count={changeCount} />
@@ -105,40 +104,6 @@ const monthsUpTo = (time: number): readonly string[] => {
   return Array.from({ length: shownMonths }, (_, i) =>
     new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - i)).toISOString().slice(0, 7),
   )
-}
-
-/** Newer gateways may have more actions. */
-const describeAction = (action: ChangeAction): string => {
-  const names: Readonly<Partial<Record<ChangeAction, string>>> = text.actions
-  return names[action] ?? action
-}
-
-/** What it is about, and each member that was set, with what it was before. */
-const Details = ({ change: { action, target, before = {}, after = {} } }: { readonly change: Change }) => {
-  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
-  return (
-    <div class="lines">
-      {names.map(name => (
-        <span key={name}>
-          <span class="lead">{nameMember(name)}:</span> {before[name] !== undefined && `${formatValue(before[name])} → `}
-          {name in after ? formatValue(after[name]) : texts.none}
-        </span>
-      ))}
-      {/* The id of a token could be taken for the token. */}
-      {target !== undefined && !action.startsWith('token-') && <code>{target}</code>}
-    </div>
-  )
-}
-
-/** Others are named as in the API. */
-const nameMember = (name: string): string => {
-  const names: Readonly<Record<string, string>> = text.members
-  return names[name] ?? name
-}
-
-const formatValue = (value: Json | undefined): string => {
-  if (value === null || value === undefined || value === '') return texts.none
-  return Array.isArray(value) ? value.join(', ') : typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
 /** Deletes the account after a week, or undoes that. */

@@ -1,10 +1,12 @@
 import type { Change } from '../../../services/accounts/change-history.ts'
 import type { ChangePage } from '../../queries/page-queries.ts'
+import { now } from '../clock.ts'
+import { ChangeDetails, describeAction } from '../components/change-details.tsx'
 import { Field, Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Pager, Table } from '../components/table.tsx'
-import { formatAuthor, formatSeconds } from '../format.ts'
+import { formatSeconds, hourMs } from '../format.ts'
 import { get, useRequest } from '../request.ts'
 import { changeQuery, pagerOffset, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -80,6 +82,12 @@ export const Audit = () => {
       {({ id }) => <input id={id} name={name} type="date" value={value} onChange={event => change(name, event.currentTarget.value)} />}
     </Field>
   )
+  const periods = periodsOf(now.value)
+  const period = periods.find(each => each.from === from.value && each.to === to.value)?.value ?? 'other'
+  const choosePeriod = (chosen: string): void => {
+    const { from: first = '', to: last = '' } = periods.find(({ value }) => value === chosen) ?? { from: dayBefore(now.value, 1) }
+    changeQuery({ from: first, to: last, first: '' })
+  }
   return (
     <>
       <div class="controls">
@@ -87,16 +95,24 @@ export const Audit = () => {
         {typed('by', text.author)}
         <Select
           label={text.action}
-          options={[{ value: '', label: texts.all }, ...(session.value?.changeActions ?? [])]}
+          options={[
+            { value: '', label: texts.all },
+            ...(session.value?.changeActions ?? []).map(value => ({ value, label: describeAction(value) })),
+          ]}
           value={members.action.value}
           onChange={value => changeQuery({ action: value, first: '' })}
         />
-        {day('from', from, text.from)}
-        {from.value !== '' && day('to', to, text.to)}
+        <Select
+          label={text.period}
+          options={[...periods, { value: 'other', label: text.periods.other }]}
+          value={period}
+          onChange={choosePeriod}
+        />
+        {period === 'other' && day('from', from, text.from)}
+        {period === 'other' && day('to', to, text.to)}
         {typed('search', text.filter)}
         {found !== undefined && <Downloads name={`changes-${found.month}`} titles={titles} read={readAll} />}
       </div>
-      {from.value === '' && <p class="lead">{text.thisMonth}</p>}
       <WhenLoaded from={page}>
         {({ changes }) => (changes.length === 0 ? <EmptyState icon="audit" title={text.none} /> : <ChangeTable changes={changes} />)}
       </WhenLoaded>
@@ -105,8 +121,19 @@ export const Audit = () => {
   )
 }
 
-/** Lines end between the entries of a list, not within one. */
-const breakLists = (text: string): string => text.replaceAll('","', '", "')
+/** YYYY-MM-DD, of so many days ago. */
+const dayBefore = (time: number, days: number): string => new Date(time - days * 24 * hourMs).toISOString().slice(0, 10)
+
+/** The month is what the API has without days. */
+const periodsOf = (time: number) => {
+  const [today, yesterday] = [dayBefore(time, 0), dayBefore(time, 1)]
+  return [
+    { value: 'month', label: text.periods.month, from: '', to: '' },
+    { value: 'today', label: text.periods.today, from: today, to: today },
+    { value: 'yesterday', label: text.periods.yesterday, from: yesterday, to: yesterday },
+    { value: 'week', label: text.periods.week, from: dayBefore(time, 6), to: today },
+  ]
+}
 
 const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
   <Table
@@ -114,15 +141,34 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
     keyOf={change => cellsOf(change).join(' ')}
     rows={changes}
     columns={[
-      { title: `${text.time} (UTC)`, isTime: true, cell: change => formatSeconds(change.time) },
-      { title: text.author, cell: ({ by }) => <div class="breakable">{formatAuthor(by)}</div> },
-      { title: text.action, cell: change => <code>{change.action}</code> },
+      { title: `${text.time} (UTC)`, isTime: true, cell: change => <span class="one-line">{formatSeconds(change.time)}</span> },
+      { title: text.author, cell: ({ by }) => <Author by={by} /> },
+      {
+        title: text.action,
+        cell: ({ action }) => (
+          <>
+            <span class="one-line">{describeAction(action)}</span>
+            <span class="line since one-line">{action}</span>
+          </>
+        ),
+      },
       { title: text.account, cell: ({ account }) => (account === undefined ? '–' : <AccountLink {...account} />) },
       { title: text.target, cell: change => <Target change={change} /> },
-      { title: text.change, cell: change => <div class="long-text">{breakLists(formatChange(change)) || '–'}</div> },
+      { title: text.change, cell: change => <ChangeDetails change={change} isTargetShown /> },
     ]}
   />
 )
+
+/** The name of a person has their id at its end. */
+const Author = ({ by: { kind, name } }: Pick<Change, 'by'>) => {
+  const [, person = name, id] = /^(.*) \((usr_.*)\)$/.exec(name) ?? []
+  return (
+    <span title={id}>
+      <span class="breakable">{person}</span>
+      <span class="line since one-line">{text.authors[kind]}</span>
+    </span>
+  )
+}
 
 /** Ids are shorter; what is longer is the hash of a token, of which the page Access shows as much. */
 const maxTargetChars = 40

@@ -21,7 +21,7 @@ import { DrainNode, PutBack } from './drain-node.tsx'
 import { formatPart, formatRate, formatShare, toneOfFailures } from './format-figures.ts'
 import { Incidents } from './incidents.tsx'
 import { ErrorsLink } from './links.tsx'
-import { NodeTimes, NodeWhy, byProblem, hasProblem, nameClass, toneOfNode, useNodes } from './node-state.tsx'
+import { NodeTimes, NodeWhy, byProblem, hasProblem, nameClass, needsAttention, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { WrongResults } from './wrong-results.tsx'
@@ -195,6 +195,7 @@ const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network'
       caption={`${operatorTexts.pages.nodes} ${network.name}`}
       keyOf={node => node.name}
       rows={network.upstreams}
+      detailOf={node => detailOf(node, trafficOf(node)?.errors[0]?.error)}
       columns={[
         {
           title: text.upstream,
@@ -204,7 +205,7 @@ const NodeTable = ({ network, traffic, onChanged }: Pick<NetworkProps, 'network'
             </>
           ),
         },
-        { title: text.state, cell: node => <State node={node} error={trafficOf(node)?.errors[0]?.error} /> },
+        { title: text.state, cell: node => <Badge tone={toneOfNode(node)}>{text.conditions[node.condition]}</Badge> },
         { title: text.lag, isNumber: true, cell: ({ lagBlocks }) => formatNumber(lagBlocks) },
         { title: text.share, isNumber: true, cell: node => formatPart(trafficOf(node)?.share) },
         { title: text.failures, isNumber: true, cell: node => formatNumber(trafficOf(node)?.failures ?? 0) },
@@ -239,30 +240,25 @@ const Failed = ({ network, traffic }: Pick<NetworkProps, 'traffic'> & { readonly
   )
 }
 
-interface StateProps {
-  readonly node: NodeJson
-  /** What attempts of the last minute have failed with most. */
-  readonly error: string | undefined
-}
-
 const labelOf = (reason: string): string => (nodeReasonLabels as Readonly<Record<string, string>>)[reason] ?? reason
 
-/** Whether calls reach the node, all that keeps calls away, and what has lately. */
-const State = ({ node, error }: StateProps) => {
-  const { condition, because, reasons, lastReasons } = node
+/** All that keeps calls from the node, and what has lately. `error`: what attempts of the last minute have failed with most. */
+const detailOf = (node: NodeJson, error: string | undefined) => {
+  const { because, reasons, lastReasons } = node
   const isNow = (last: NodeJson['lastReasons'][number]): boolean =>
     last.reason === 'drained' || reasons.some(({ class: methodClass, reason }) => methodClass === last.class && reason === last.reason)
   const past = because === null ? lastReasons.filter(each => !isNow(each)).slice(0, 2) : []
+  const isError = error !== undefined && because?.includes(error) !== true
+  if (!needsAttention(node) && because === null && reasons.length === 0 && past.length === 0 && !isError) return undefined
   return (
     <>
-      <Badge tone={toneOfNode(node)}>{text.conditions[condition]}</Badge>
-      <NodeTimes node={node} />
       <NodeWhy node={node} />
-      {error !== undefined && because?.includes(error) !== true && (
+      {isError && (
         <p class="help">
           {text.failsWith} {error}
         </p>
       )}
+      <NodeTimes node={node} />
       {past.map(({ class: methodClass, reason, at }) => (
         <p key={`${methodClass} ${reason}`} class="help">
           {text.last}: {labelOf(reason)} ({nameClass(methodClass)}), {formatMoment(at, now.value)}
