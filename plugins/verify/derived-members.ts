@@ -44,6 +44,17 @@ export const transactionFindings = (transaction: JsonObject, { number, timestamp
   ]
 }
 
+/**
+ * The transaction without a gas price that is its maximum, and not what it cost: `gasPrice` of a transaction that is in no block yet, and some clients keep it
+ * when the transaction is. Clients differ there, so that it is no lie. Throws MalformedMember.
+ */
+export const withoutPendingPrice = (transaction: JsonObject, { baseFeePerGas }: TrustedHeader): JsonObject => {
+  const { gasPrice, ...others } = transaction
+  if (isAbsent(gasPrice) || !hasDynamicFee(transaction) || baseFeePerGas === undefined) return transaction
+  const price = toBigInt(gasPrice)
+  return price === toBigInt(transaction['maxFeePerGas']) && price !== priceOf(transaction, baseFeePerGas) ? others : transaction
+}
+
 const hasDynamicFee = ({ maxFeePerGas }: JsonObject): boolean => !isAbsent(maxFeePerGas)
 
 /** `sender`: that of the signature. Networks have transactions without one. */

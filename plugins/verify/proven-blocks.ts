@@ -7,7 +7,7 @@ import type { ChainRules, Finding } from './chain-rules.ts'
 import { MalformedMember, isSameHex, toHex, toList, toObject } from './hex.ts'
 import { isFailed, notLinked, notProvable, send, toJson, toResult } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
-import { receiptFindings, senderFinding, transactionFindings, withdrawalsFinding } from './derived-members.ts'
+import { receiptFindings, senderFinding, transactionFindings, withdrawalsFinding, withoutPendingPrice } from './derived-members.ts'
 import { logsBloomOf } from './logs-bloom.ts'
 import { coveredReceiptsOf, isEncodableIn, lengthOf } from './receipts-root.ts'
 import { headerFinding, orderFinding } from './result-checks.ts'
@@ -274,7 +274,7 @@ const toProvenBlock = (json: Json, header: TrustedHeader, bytes: number): Checke
   if (!transactions.every((each, i) => isSameHex(each['hash'], hashes[i]) && isAt(each, header, i)))
     return 'a transaction is not where it says'
   if (!hasUnclesOf(block)) return 'uncles are not those of the header'
-  const covered = transactions.map(withoutUncovered)
+  const covered = transactions.map(each => withoutPendingPrice(withoutUncovered(each), header))
   const findings = [withdrawalsFinding(block, header), ...covered.flatMap(each => transactionFindings(each, header))]
   const value = { header, block: { ...block, transactions: covered }, transactions: covered, hashes, checkedSenders: new Set<number>() }
   return { value: { ...value, bytes, encodedBytes: lengthOf(encodings) }, findings }

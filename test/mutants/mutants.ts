@@ -839,6 +839,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/plugins/verify/client-shapes.test.ts'],
   },
   {
+    rule: 'a gas price of a mined transaction that is its maximum is no lie',
+    file: 'plugins/verify/derived-members.ts',
+    text: "price === toBigInt(transaction['maxFeePerGas'])",
+    broken: 'false',
+    tests: ['test/plugins/verify/client-shapes.test.ts'],
+  },
+  {
     rule: 'a node that keeps no state root of old receipts has not lied',
     file: 'plugins/verify/receipts-root.ts',
     text: "mayBeOld ? 'unknown' : undefined",

@@ -193,6 +193,21 @@ t.test('members that no hash covers', async t => {
       t.same(log.lines, [])
     })
 
+  t.test('a gas price that is the maximum, as while a transaction is pending, is left out; any other that is wrong is a lie', async t => {
+    const i = 4
+    const priced = (gasPrice: string) => plain.transactions.with(i, { ...plain.transactions[i]!, gasPrice })
+    const open = (transactions: readonly JsonMembers[]) =>
+      openProofs({ one: nodeOf({ ...plain, transactions }), two: nodeOf(plain) }, { ...known, hasFailover: true })
+    const pending = open(priced(String(plain.transactions[i]!['maxFeePerGas'])))
+    const expected = without('gasPrice')(plain.transactions[i]!)
+    t.same(await pending.call('eth_getTransactionByHash', expected['hash']!), expected)
+    t.same(await pending.call('eth_getTransactionReceipt', expected['hash']!), plain.receipts[i])
+    t.same(pending.log.lines, [])
+    const wrong = open(priced('0x1'))
+    t.same(await wrong.call('eth_getTransactionByHash', expected['hash']!), plain.transactions[i])
+    t.match(wrong.log.lines, [{}, { fields: { event: 'upstream-lied', upstream: 'one' } }])
+  })
+
   t.test('a receipt has what follows from its transaction, not from what a node adds to it', async t => {
     const transactions = plain.transactions.with(4, { ...plain.transactions[4]!, blobVersionedHashes: [`0x01${'9'.repeat(62)}`] })
     const receipts = plain.receipts.with(4, { ...plain.receipts[4]!, blobGasUsed: '0x20000' })
