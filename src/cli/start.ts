@@ -148,6 +148,7 @@ const runWorker = async (dir: string, plugins: readonly AnyPlugin[], terminal: T
   const opening = openGateway({ ...config, gateway: { ...config.gateway, listen } }, systemClock, log, {
     headsSource: worker.heads,
     rateLimits: worker.rateLimits,
+    recallCredits: worker.recallCredits,
     tlsTexts,
   })
   let reason = ''

@@ -55,7 +55,7 @@ export class SharedHeads {
   }
 
   /** Of what a worker sends about networks. Nothing is replied about one that no worker tracks. */
-  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'startFailed' | 'configuration' | 'takeTokens'> {
+  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'startFailed' | 'configuration' | 'takeTokens' | 'recallCredits'> {
     const of = ({ network }: { readonly network: string }) => this.#networks.get(network)
     return {
       track: ({ network, upstreams }) =>

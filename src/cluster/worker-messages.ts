@@ -22,6 +22,9 @@ export const ackTimeoutMs = 50
 /** A call in a worker waits no longer for the primary, or for the acknowledgments of other workers. */
 export const primaryTimeoutMs = 50
 
+/** A call that would be refused for want of credits waits no longer for those that other workers hold. */
+export const recallTimeoutMs = 500
+
 /** The environment variable in which the primary gives its workers the RPC port: the configured port may be 0. */
 export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
 
@@ -35,6 +38,8 @@ export interface ToPrimary {
   readonly configuration: ChannelCall<undefined, StartConfiguration>
   /** `most`: as many as the worker takes for later calls too. */
   readonly takeTokens: ChannelCall<{ readonly request: TokenRequest; readonly most: number }, TokenGrant>
+  /** It has too few credits of the account for a call. Replied when the other workers have returned those that they do not use. */
+  readonly recallCredits: ChannelCall<OfAccount, void>
   /** It sends calls to these upstreams, and needs their heads; without upstreams no longer. */
   readonly track: ChannelTopic<InNetwork & { readonly upstreams?: UpstreamsToTrack }>
   /** The upstreams that operators have drained, as the worker knows. */
@@ -70,6 +75,8 @@ export interface ToWorker {
   readonly metrics: ChannelCall<undefined, readonly MetricFamily[]>
   readonly nodes: ChannelCall<undefined, readonly NodeStatus[]>
   readonly traffic: ChannelCall<undefined, ProcessTraffic>
+  /** Another worker needs the credits of the account that this one has leased and does not use. Replied when the store has them. */
+  readonly returnCredits: ChannelCall<OfAccount, void>
   readonly logLevel: ChannelTopic<{ readonly level: LogLevel }>
   /** With a problem nothing has changed. */
   readonly accessLog: ChannelCall<AccessLogSettings, WorkerProblem>
@@ -107,6 +114,11 @@ interface InNetwork {
   readonly network: string
 }
 
+/** An account, or a key with a daily limit of its own. */
+interface OfAccount {
+  readonly account: string
+}
+
 /** A feed that a worker needs, from one of its starts to the next. */
 export interface WorkerFeedRun extends InNetwork {
   readonly feed: FeedKind
@@ -142,11 +154,13 @@ export interface Report {
 }
 
 const perFeed = { key: ({ network, feed }: Pick<WorkerFeedRun, 'network' | 'feed'>) => `${network} ${feed}` }
+const perAccount = { key: ({ account }: OfAccount) => account }
 const perId = { key: ({ id }: { readonly id: number }) => id }
 
 export const toPrimaryRules: QueueRules<ToPrimary> = {
   // A worker asks for a bucket again when the request before has been answered, or is no longer waited for.
   takeTokens: { key: ({ request }) => request.bucket },
+  recallCredits: perAccount,
   report: {
     key: ({ network, subject, upstream }) => `${network} ${subject} ${upstream}`,
     merge: (older, newer) => ({ ...newer, block: Math.max(older.block, newer.block) }),
@@ -156,6 +170,7 @@ export const toPrimaryRules: QueueRules<ToPrimary> = {
 }
 
 export const toWorkerRules: QueueRules<ToWorker> = {
+  returnCredits: perAccount,
   prepareReload: perId,
   endReload: perId,
   // Without a gap in the recent blocks.

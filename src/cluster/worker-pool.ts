@@ -15,6 +15,7 @@ import { isReply } from './channel.ts'
 import type { CallName, Handlers, NoReply, ReplyOf, ValueOf } from './channel.ts'
 import { SharedReload } from './shared-reload.ts'
 import type { SharedConfiguration, ToPrimary, ToWorker, WorkerChannel } from './worker-messages.ts'
+import { recallTimeoutMs } from './worker-messages.ts'
 import { spawnWorker } from './worker-process.ts'
 import type { WorkerExit, WorkerProcess } from './worker-process.ts'
 
@@ -34,7 +35,7 @@ export interface WorkerPoolOptions {
   /** Those that are accepted for the workers. */
   readonly connections: AcceptedConnections
   /** Of what does not concern the pool itself. */
-  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'startFailed' | 'configuration'>
+  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'startFailed' | 'configuration' | 'recallCredits'>
   /** The worker has exited, or could not be started: it gets no more messages. */
   onExit(worker: WorkerChannel): void
 }
@@ -152,6 +153,7 @@ export class WorkerPool {
           texts: this.#reload.configuration.texts,
           tlsTexts: this.#options.tlsTexts?.(),
         }),
+      recallCredits: (recall, reply) => void this.#returnCredits(recall, worker).then(reply),
     })
     void worker.exited.then(exit => {
       const uptimeMs = this.#clock.monotonic() - startedAt
@@ -180,6 +182,12 @@ export class WorkerPool {
     timeoutMs: number,
   ): Promise<readonly (ReplyOf<ToWorker, Name> | NoReply)[]> {
     return Promise.all(Array.from(this.#ready, worker => worker.call(name, args, timeoutMs)))
+  }
+
+  /** By all ready workers but the one that needs them. */
+  async #returnCredits(recall: ValueOf<ToWorker, 'returnCredits'>, needing: WorkerProcess): Promise<void> {
+    const others = [...this.#ready].filter(worker => worker !== needing)
+    await Promise.all(others.map(worker => worker.call('returnCredits', recall, recallTimeoutMs)))
   }
 
   /** Resolves when all workers have exited, their calls finished; one that does not exit in time is killed. */

@@ -15,7 +15,7 @@ import { WorkerReload } from './shared-reload.ts'
 import type { ReadTexts } from './shared-reload.ts'
 import { WorkerHeads } from './worker-heads.ts'
 import type { WorkerHeadsOptions } from './worker-heads.ts'
-import { rpcPortVariable, toPrimaryRules } from './worker-messages.ts'
+import { recallTimeoutMs, rpcPortVariable, toPrimaryRules } from './worker-messages.ts'
 import type { StartConfiguration, ToPrimary, ToWorker } from './worker-messages.ts'
 
 /** A worker's side of its channel to the primary. */
@@ -30,6 +30,8 @@ interface PrimaryConnection {
   readonly heads: HeadsSource
   /** Buckets whose tokens the primary has. */
   readonly rateLimits: RateLimits
+  /** Resolves once the other workers have returned what they hold of the account and do not use, or after a time. */
+  recallCredits(account: string): Promise<void>
   /**
    * Reports that this worker is ready, answers requests for its metrics, takes part in reloads, and resolves when the worker is to stop: the primary
    * has sent `stop`, or has exited.
@@ -38,7 +40,8 @@ interface PrimaryConnection {
 }
 
 /** The gateway of this worker. */
-interface WorkerGateway extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'accessLog' | 'prepareReload' | 'enterLameDuck'> {
+interface WorkerGateway
+  extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'accessLog' | 'prepareReload' | 'enterLameDuck' | 'returnCredits'> {
   /** Of the configuration that it has been opened with. */
   readonly configId: string
   readonly log: RootLog
@@ -70,6 +73,9 @@ export const connectToPrimary = (clock: Clock, env: NodeJS.ProcessEnv): PrimaryC
     },
     heads: networks,
     rateLimits: openWorkerRateLimits(clock, channel),
+    async recallCredits(account) {
+      await channel.call('recallCredits', { account }, recallTimeoutMs)
+    },
     serveUntilStopped: gateway =>
       new Promise(resolve => {
         process.off('disconnect', killOwnProcess).once('disconnect', resolve)
@@ -92,6 +98,7 @@ const handlersOf = (gateway: WorkerGateway, stop: () => void): Omit<Handlers<ToW
     lameDuck: ({ graceMs }) => void gateway.enterLameDuck(graceMs),
     stop,
     logLevel: ({ level }) => void (log.level = level),
+    returnCredits: ({ account }, reply) => void gateway.returnCredits(account).then(reply),
     metrics: (_, reply) => reply(gateway.metrics.families()),
     nodes: (_, reply) => reply(gateway.nodeStatuses.read()),
     traffic: (_, reply) => reply(readProcessTraffic(gateway.metrics)),

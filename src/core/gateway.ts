@@ -31,6 +31,8 @@ export interface Gateway extends Pick<Listeners, 'urls' | 'enterLameDuck'>, Relo
   readonly metrics: MetricsRegistry
   readonly nodeStatuses: NodeStatuses
   readonly accessLog: AccessLogControl
+  /** See LedgerService.returnUnused(). */
+  returnCredits(account: string): Promise<void>
   /** Present when the gateway knows how to read its configuration anew. */
   readonly reloader?: Reloader
   /**
@@ -46,6 +48,8 @@ interface GatewayOptions {
   readonly headsSource?: HeadsSource
   /** Those of this process unless given; with Redis as the store, those of all gateways that share it. */
   readonly rateLimits?: RateLimits
+  /** See LedgerClientOptions.recall(). */
+  recallCredits?(account: string): Promise<void>
   /** What other processes of the gateway serve TLS with. */
   readonly tlsTexts?: TlsTexts | undefined
   /** For reloads that this process decides on. */
@@ -61,7 +65,15 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, rateLimits: givenRateLimits, readConfig, observer, checksContext, tlsTexts }: GatewayOptions = {},
+  {
+    headsSource: givenHeads,
+    rateLimits: givenRateLimits,
+    recallCredits,
+    readConfig,
+    observer,
+    checksContext,
+    tlsTexts,
+  }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let isStopping = false
@@ -71,7 +83,7 @@ export const openGateway = async (
     if (tracing !== undefined) closers.push(() => tracing.flush(clock))
     const headsSource = givenHeads ?? (await openOwnHeadsSource(config.gateway, clock, closers))
     const base = await openBase(config.gateway, clock, log, closers, observer)
-    const { accounts, requestLog, ...opened } = await openServices(config.gateway, base, closers)
+    const { accounts, requestLog, returnCredits, ...opened } = await openServices(config.gateway, base, closers, recallCredits)
     const rateLimits = (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock)
     const { nodeStatuses } = opened
     const services = {
@@ -100,7 +112,7 @@ export const openGateway = async (
     }
     const { metrics, accessLog } = base
     const { urls, enterLameDuck } = listeners
-    return { urls, metrics, nodeStatuses, accessLog, prepareReload, enterLameDuck, ...(reloader && { reloader }), stop }
+    return { urls, metrics, nodeStatuses, accessLog, returnCredits, prepareReload, enterLameDuck, ...(reloader && { reloader }), stop }
   } catch (error) {
     await close()
     throw error

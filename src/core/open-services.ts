@@ -12,6 +12,8 @@ import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { ReloadableJwt } from '../services/jwt/index.ts'
 import { openLedger } from '../services/ledger/index.ts'
+import type { LedgerService } from '../services/ledger/index.ts'
+import type { LedgerClientOptions } from '../services/ledger/ledger-client.ts'
 import type { StoreOutage } from '../services/ledger/store-outage.ts'
 import type { Log, RootLog } from '../services/log.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
@@ -114,6 +116,7 @@ interface OpenedServices {
   readonly accounts: ReloadableAccounts
   readonly requestLog: RequestLog
   readonly nodeStatuses: NodeStatuses
+  readonly returnCredits: LedgerService['returnUnused']
 }
 
 /** What plugins use, opened in the order in which one needs the other. */
@@ -121,6 +124,7 @@ export const openServices = async (
   config: GatewayConfig,
   { store, jwt, memoryBudget, metrics, sockets, clock, log }: BaseServices,
   closers: Closers,
+  recallCredits?: LedgerClientOptions['recall'],
 ): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'nodeStatuses' | 'rateLimits'> & OpenedServices> => {
   const process = randomBytes(8).toString('hex')
   // The usage before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
@@ -129,7 +133,10 @@ export const openServices = async (
   requestLog.start()
   const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, process, requestLog })
   closers.push(() => usage.stop())
-  const ledger = openLedger(store, clock, { log, process, onOutage: measureStoreOutages(metrics) })
+  const ledger = openLedger(store, clock, {
+    ...{ log, process, onOutage: measureStoreOutages(metrics) },
+    ...(recallCredits && { recall: recallCredits }),
+  })
   closers.push(() => ledger.stop())
   await usage.start()
   await ledger.start()
@@ -151,6 +158,7 @@ export const openServices = async (
     filterRecords: openFilterRecords(store),
     evidenceWriter,
     ledger,
+    returnCredits: ledger.returnUnused,
     usage,
     requestLog,
     metrics,

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { childrenOf, createDeployment, networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { call, connectWs } from '../support/rpc-client.ts'
+import { call, connectWs, post } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -70,6 +70,14 @@ t.test('several workers', async t => {
     const heights = await requestHeights(100)
     t.same(heights.filter(decreases), [])
     t.ok(Math.max(...heights.flat()) > 40)
+  })
+
+  t.test('return what they hold of an account for a call that another of them gets', async t => {
+    const bob = await deployment.addCaller('bob')
+    await deployment.run('accounts', 'set', 'bob', '--credits', '170')
+    /** On a connection of its own: the workers get them in turn. */
+    const statusOf = async () => (await post(gateway.http(bob.key), '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}')).status
+    t.same([await statusOf(), await statusOf(), await statusOf()], [200, 200, 402])
   })
 
   t.test('are replaced when they are killed, without an effect on the others', async t => {

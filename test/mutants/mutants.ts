@@ -33,6 +33,20 @@ const upstream = ['test/plugins/upstream/upstream.test.ts']
 export const mutants: readonly Mutant[] = [
   // Ledger and store.
   {
+    rule: 'a worker has others return what they hold before a call is refused',
+    file: 'src/services/ledger/lease-renewal.ts',
+    text: 'await this.#client.recall?.(this.#account)',
+    broken: 'await undefined',
+    tests: ledger,
+  },
+  {
+    rule: 'a worker keeps what it has got back for the call that waits',
+    file: 'src/services/ledger/lease-renewal.ts',
+    text: 'this.#isAfterRecall || lease.available === 0',
+    broken: 'lease.available === 0',
+    tests: ledger,
+  },
+  {
     rule: 'a lease request that was already answered changes nothing',
     file: 'src/store/lease-accounting.ts',
     text: 'request.seq <= record.seq',

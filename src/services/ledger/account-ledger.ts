@@ -29,6 +29,9 @@ export class AccountLedgers {
   readonly charge = ({ id, plan }: Account, cost: number, grace?: OutageGrace): MaybePromise<ChargeResult> =>
     getOrCreate(this.#byAccount, id, this.#open).charge(plan.dailyCredits, cost, grace)
 
+  /** See Ledger. */
+  readonly returnUnused = async (account: string): Promise<void> => this.#byAccount.get(account)?.returnUnused()
+
   /** Returns all leased credits that are left. Resolves to the number of accounts whose credits could not be returned. */
   async stop(): Promise<number> {
     this.#isStopped = true
@@ -113,6 +116,10 @@ class AccountLedger implements CreditQuota, LeaseUser {
       if (this.#waiting?.length === 0) this.#waiting = undefined
       first.resolve(result)
     }
+  }
+
+  returnUnused(): Promise<void> {
+    return this.#renewal.returnUnused()
   }
 
   stop(): Promise<boolean> {

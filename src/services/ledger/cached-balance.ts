@@ -8,6 +8,8 @@ export class CachedBalance {
   isStoreUnavailable = false
   /** When the store has responded. */
   updatedAt = -Infinity
+  /** At most so many credits the other processes of the gateway would return, where they have not been asked. */
+  #recallable = 0
   #retryAt = -Infinity
 
   /** The last request failed so recently that the store must not be asked again yet. */
@@ -15,9 +17,9 @@ export class CachedBalance {
     return now < this.#retryAt
   }
 
-  /** The store has fewer credits than these, as far as is known. */
+  /** The store has fewer credits than these, as far as is known, and would not get them back. */
   isKnownInsufficient(credits: number, now: number): boolean {
-    return now < this.updatedAt + retryDelayMs && credits > this.remaining
+    return now < this.updatedAt + retryDelayMs && credits > this.remaining + this.#recallable
   }
 
   recordAvailability(isAvailable: boolean, now: number): void {
@@ -26,8 +28,9 @@ export class CachedBalance {
   }
 
   /** A response about the current day and limit. */
-  update(remaining: number, now: number): void {
+  update(remaining: number, now: number, recallable: number): void {
     this.remaining = remaining
+    this.#recallable = recallable
     this.updatedAt = now
   }
 

@@ -21,6 +21,8 @@ export interface Ledger {
 export interface LedgerService extends Ledger {
   /** Registers this process with the store. */
   start(): Promise<void>
+  /** Returns what is leased of an account and not used: another process of the gateway needs it for a call. */
+  returnUnused(account: string): Promise<void>
   /** Returns all leased credits that are left; charges are refused from then on. Safe without start(), and twice. */
   stop(): Promise<void>
 }
@@ -48,6 +50,7 @@ export const openLedger = (
   }
   return {
     charge: accountLedgers.charge,
+    returnUnused: accountLedgers.returnUnused,
     start: () => client.start(),
     stop: () => (stopped ??= stop()),
   }

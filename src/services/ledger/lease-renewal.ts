@@ -36,6 +36,8 @@ export class LeaseRenewal implements ScheduledRenewal {
   /** Spent while the store was unavailable without a grant, and not on record when it last responded. */
   #overdrawn = 0
   #renewal: Promise<void> | undefined
+  /** Other processes of the gateway have returned what they held: what is held here now is for the calls that wait. */
+  #isAfterRecall = false
 
   constructor(account: string, client: LedgerClient, schedule: RenewalSchedule, user: LeaseUser) {
     this.#account = account
@@ -74,6 +76,15 @@ export class LeaseRenewal implements ScheduledRenewal {
     if (!this.balance.isBackingOff(now)) this.request()
     this.scheduleChecks()
     return true
+  }
+
+  /** Another process of the gateway has too few credits for a call. Resolves once the store has those that are unused here, or is unavailable. */
+  async returnUnused(): Promise<void> {
+    const { lease } = this
+    if (this.isStopped || this.#isAfterRecall || lease.available === 0) return
+    lease.release(lease.available)
+    await this.#client.requestLease(this.#account, lease, { minCredits: 0, desiredCredits: 0, limit: this.balance.limit })
+    this.scheduleChecks()
   }
 
   /** A lease expires at midnight: its credits are not valid on the next day. */
@@ -133,15 +144,34 @@ export class LeaseRenewal implements ScheduledRenewal {
     const { lease } = this
     const target = this.#targetSize(this.#client.clock.monotonic())
     lease.release(Math.max(0, lease.available - target))
-    const minCredits = Math.max(0, (this.#user.waiting[0]?.cost ?? 0) - lease.available)
-    const desiredCredits = target - lease.available
     const { limit } = this.balance
-    const response = await this.#client.requestLease(this.#account, lease, { minCredits, desiredCredits, limit })
+    let response = await this.#request(lease, target, limit)
+    const isRecalled = response !== undefined && lease.available < this.#firstCost && this.#recallable(lease, response, limit) > 0
+    if (isRecalled) {
+      await this.#client.recall?.(this.#account)
+      this.#isAfterRecall = true
+      response = await this.#request(lease, target, limit)
+      this.#isAfterRecall = false
+    }
     this.#renewal = undefined
-    this.#recordResponse(lease, response, limit)
+    this.#recordResponse(lease, response, limit, isRecalled)
     this.scheduleChecks()
     this.#user.onResponse()
     if (response !== undefined && this.lease.overdraft > 0) this.request()
+  }
+
+  #request(lease: Lease, target: number, limit: number): Promise<LeaseResponse | undefined> {
+    const minCredits = Math.max(0, this.#firstCost - lease.available)
+    return this.#client.requestLease(this.#account, lease, { minCredits, desiredCredits: target - lease.available, limit })
+  }
+
+  /** What other processes have leased: those of the gateway return what they do not use. */
+  #recallable(lease: Lease, { remaining }: LeaseResponse, limit: number): number {
+    return this.#client.recall === undefined ? 0 : limit - remaining - lease.used - lease.available
+  }
+
+  get #firstCost(): number {
+    return this.#user.waiting[0]?.cost ?? 0
   }
 
   #targetSize(now: number): number {
@@ -154,14 +184,14 @@ export class LeaseRenewal implements ScheduledRenewal {
     return this.#sizing.targetSize(this.balance.limit, this.#client.horizonMs, waitingCost)
   }
 
-  #recordResponse(lease: Lease, response: LeaseResponse | undefined, limit: number): void {
+  #recordResponse(lease: Lease, response: LeaseResponse | undefined, limit: number, isRecalled: boolean): void {
     const now = this.#client.clock.monotonic()
     this.balance.recordAvailability(response !== undefined, now)
     if (response === undefined) return
     this.#overdrawn = this.lease.overdraft
     // The day or the plan may have changed meanwhile.
     if (lease !== this.lease || limit !== this.balance.limit) return
-    this.balance.update(response.remaining, now)
+    this.balance.update(response.remaining, now, isRecalled ? 0 : this.#recallable(lease, response, limit))
     // The first call of an idle account ends its rest.
     lease.renewBelow = this.#isIdle(now) ? lease.available : Math.floor(lease.available / 2)
   }

@@ -19,6 +19,8 @@ export interface LedgerClientOptions {
   readonly log: Log
   /** Called when the store cannot be used any more, and with undefined when it can be used again. */
   onOutage?(reason: StoreOutage | undefined): void
+  /** Has the other processes of this gateway return what they hold of an account and do not use. Never rejects. */
+  recall?(account: string): Promise<void>
 }
 
 /** The store's client for all accounts of a process: numbers requests, follows the day, sends heartbeats, detects outages. */
@@ -26,6 +28,8 @@ export class LedgerClient {
   readonly clock: Clock
   readonly horizonMs: number
   readonly dayBoundary: DayBoundary
+  /** As in LedgerClientOptions; undefined for a gateway of one process. */
+  readonly recall: LedgerClientOptions['recall']
   readonly #store: LedgerStore
   readonly #process: string
   readonly #log: Log
@@ -47,13 +51,14 @@ export class LedgerClient {
   #heartbeatTimer: Timer | undefined
   #heartbeat: Promise<void> | undefined
 
-  constructor(store: LedgerStore, clock: Clock, process: string, { log, onOutage = () => {} }: LedgerClientOptions) {
+  constructor(store: LedgerStore, clock: Clock, process: string, { log, onOutage = () => {}, recall }: LedgerClientOptions) {
     this.clock = clock
     this.horizonMs = store.horizonMs
     this.#store = store
     this.#process = process
     this.#log = log
     this.#onOutage = onOutage
+    this.recall = recall
     this.dayBoundary = new DayBoundary(log)
   }
 

@@ -19,6 +19,46 @@ t.test('the credits of an idle process are returned after two seconds, and other
   t.equal((await b.ledger.charge(account, 120)).kind, 'charged')
 })
 
+t.test(
+  'a call that needs what another worker of the gateway holds is served at once; of other gateways it waits for the return',
+  async t => {
+    const cluster = new TestCluster(undefined, { isGateway: true })
+    const [a, b] = [await cluster.start(), await cluster.start()]
+    const account = accountWith(160)
+    await a.ledger.charge(account, 40)
+    await drainEventLoop()
+    t.ok(cluster.network.dayTotals('acc_1').held > 0)
+    t.equal((await b.ledger.charge(account, 120)).kind, 'charged')
+    const before = cluster.network.requests.length
+    t.equal((await a.ledger.charge(account, 40)).kind, 'exhausted')
+    t.equal(cluster.network.requests.length, before + 2, 'the store is asked again, and b has nothing to return')
+    await cluster.advance(300)
+    t.same(
+      await kindsOf([a.ledger.charge(account, 40), b.ledger.charge(account, 40)]),
+      ['exhausted', 'exhausted'],
+      'neither waits for the other',
+    )
+    t.match(cluster.network.dayTotals('acc_1'), { used: 160, held: 0 })
+  },
+)
+
+t.test('of two workers that hold parts of what is left, one serves the call that needs all of it', async t => {
+  for (let delayMs = 0; delayMs < 30; delayMs += 3) {
+    const cluster = new TestCluster(undefined, { isGateway: true })
+    const [a, b] = [await cluster.start(), await cluster.start()]
+    const account = accountWith(320)
+    for (const { ledger } of [a, b]) await ledger.charge(account, 80)
+    await drainEventLoop()
+    t.ok(cluster.network.dayTotals('acc_1').held > 0)
+    cluster.network.roundTripMs = 10
+    const first = a.ledger.charge(account, 160)
+    await cluster.advance(delayMs, 1)
+    const second = b.ledger.charge(account, 160)
+    await cluster.advance(100, 1)
+    t.same((await kindsOf([first, second])).toSorted(), ['charged', 'exhausted'], `${delayMs} ms later`)
+  }
+})
+
 t.test('refused calls do not keep a lease from being returned', async t => {
   const cluster = new TestCluster()
   const [a, b] = [await cluster.start(), await cluster.start()]

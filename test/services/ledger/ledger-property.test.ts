@@ -58,7 +58,7 @@ interface ServedCall {
 
 /** Runs steps on a cluster that starts a few seconds before midnight, and counts served credits apart from the store. */
 class PropertyRun {
-  readonly cluster = new TestCluster(Date.UTC(2026, 0, 15, 23, 59, 54))
+  readonly cluster = new TestCluster(Date.UTC(2026, 0, 15, 23, 59, 54), { isGateway: true })
   readonly served: ServedCall[] = []
   /** Credits served, by account and day. */
   readonly servedCredits = new Map<string, number>()
@@ -163,5 +163,48 @@ t.test('served <= leased <= limit, and every credit is accounted for, whatever h
     checkInvariants(run)
     checkSettled(run)
   })
+  await t.resolves(fc.assert(property, { numRuns: Number(process.env['RUNS'] ?? 80) }))
+})
+
+/** Of one account; a number chooses the process, or the charge that is refunded. */
+type GatewayStep =
+  | { readonly do: 'charge'; readonly process: number; readonly cost: number }
+  | { readonly do: 'refund'; readonly index: number }
+  | { readonly do: 'advance'; readonly ms: number }
+
+const gatewayStep: fc.Arbitrary<GatewayStep> = fc.oneof(
+  { weight: 8, arbitrary: fc.record({ do: fc.constant('charge' as const), process: index, cost: fc.constantFrom(1, 17, 80, 255, 700) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('refund' as const), index }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('advance' as const), ms: fc.constantFrom(50, 500, 1_000, 2_500) }) },
+)
+
+t.test('a gateway refuses a call only when less is left of the day than it costs, whichever of its processes gets it', async t => {
+  const property = fc.asyncProperty(
+    fc.integer({ min: 1, max: 4 }),
+    fc.integer({ min: 80, max: 12_000 }),
+    fc.array(gatewayStep, { minLength: 10, maxLength: 80 }),
+    async (size, limit, steps) => {
+      const cluster = new TestCluster(undefined, { isGateway: true })
+      for (let i = 0; i < size; i++) await cluster.start()
+      const charges: { readonly cost: number; readonly charge: Extract<ChargeResult, { kind: 'charged' }> }[] = []
+      let used = 0
+      for (const each of steps) {
+        if (each.do === 'advance') await cluster.advance(each.ms)
+        else if (each.do === 'refund') {
+          const [refunded] = charges.splice(each.index % charges.length, 1)
+          if (refunded?.charge.refund() === true) used -= refunded.cost
+        } else {
+          // A process refuses further calls by itself for so long, and reports refunds within a second.
+          if (used + each.cost <= limit && used + 1_000 > limit) await cluster.advance(1_300)
+          const charge = await cluster.processes[each.process % size]!.ledger.charge(accountWith(limit), each.cost)
+          if ((charge.kind === 'charged') !== used + each.cost <= limit)
+            throw new Error(`${charge.kind}: ${used} + ${each.cost} of ${limit}`)
+          if (charge.kind !== 'charged') continue
+          charges.push({ cost: each.cost, charge })
+          used += each.cost
+        }
+      }
+    },
+  )
   await t.resolves(fc.assert(property, { numRuns: Number(process.env['RUNS'] ?? 80) }))
 })

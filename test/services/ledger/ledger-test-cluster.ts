@@ -7,6 +7,8 @@ import type { LeaseRequest } from '../../../src/store/lease-accounting.ts'
 import { InMemoryLedgerStore } from '../../../src/testing/in-memory-store.ts'
 import { TestClock } from '../../../src/testing/test-clock.ts'
 import { TestLog } from '../../../src/testing/test-log.ts'
+import { recallTimeoutMs } from '../../../src/cluster/worker-messages.ts'
+import { withTimeoutOr } from '../../../src/util/async.ts'
 import { dayMs } from '../../../src/util/dates.ts'
 
 /** Runs everything that is ready. */
@@ -91,7 +93,8 @@ export class TestProcess {
   readonly log = new TestLog()
   isDead = false
 
-  constructor(store: LedgerStore, clock: Clock, name: string) {
+  /** `recall` as in LedgerClientOptions. */
+  constructor(store: LedgerStore, clock: Clock, name: string, recall?: (account: string) => Promise<void>) {
     const unlessDead = <T>(request: () => Promise<T>): Promise<T> => (this.isDead ? new Promise(() => {}) : request())
     const ownStore: LedgerStore = {
       horizonMs: store.horizonMs,
@@ -111,7 +114,7 @@ export class TestProcess {
           if (!this.isDead) run()
         }),
     }
-    this.ledger = openLedger(ownStore, ownClock, { log: this.log, process: name })
+    this.ledger = openLedger(ownStore, ownClock, { log: this.log, process: name, ...(recall && { recall }) })
   }
 
   kill(): void {
@@ -124,17 +127,33 @@ export class TestCluster {
   readonly clock: TestClock
   readonly network: ManualNetwork
   readonly processes: TestProcess[] = []
+  /** The processes are workers of one gateway, which return credits for each other's calls. */
+  readonly #isGateway: boolean
 
-  constructor(start = Date.UTC(2026, 0, 15, 12)) {
+  constructor(start = Date.UTC(2026, 0, 15, 12), { isGateway = false } = {}) {
+    this.#isGateway = isGateway
     this.clock = new TestClock(start)
     this.network = new ManualNetwork(new InMemoryLedgerStore(this.clock), this.clock)
   }
 
   async start(): Promise<TestProcess> {
-    const process = new TestProcess(this.network, this.clock, `p${this.processes.length}`)
+    const recall = (account: string) => this.#recall(account, process)
+    const process: TestProcess = new TestProcess(
+      this.network,
+      this.clock,
+      `p${this.processes.length}`,
+      this.#isGateway ? recall : undefined,
+    )
     this.processes.push(process)
     await process.ledger.start()
     return process
+  }
+
+  /** As the primary of a gateway does, which does not wait for a worker for long. */
+  async #recall(account: string, needing: TestProcess): Promise<void> {
+    const others = this.processes.filter(process => process !== needing && !process.isDead)
+    const returned = Promise.all(others.map(({ ledger }) => ledger.returnUnused(account)))
+    await withTimeoutOr(this.clock, recallTimeoutMs, returned, () => undefined)
   }
 
   /** Advances the clock in small steps, and runs everything that is ready in between. No step passes midnight. */
