@@ -59,6 +59,9 @@ export interface CreditSummary {
   readonly faults: readonly string[]
 }
 
+/** `fetch` has the reason in its cause. */
+const formatError = ({ message, cause }: Error): string => (cause instanceof Error ? `${message}: ${cause.message}` : message)
+
 const succeeds = (work: Promise<unknown>): Promise<boolean> =>
   work.then(
     () => true,
@@ -86,6 +89,8 @@ export class CreditCallers {
   readonly servedAt = new Map<string, number[]>()
   /** When calls failed, but for those beyond a balance. */
   readonly failedAt: number[] = []
+  /** Why and when, one line each. */
+  readonly failures: string[] = []
   /** Results that no call has, and results of another call. */
   readonly found = { wrong: 0, crossed: 0 }
   /** How often each error was the answer, by account and code. */
@@ -171,7 +176,7 @@ export class CreditCallers {
     const send = accounts[account]?.isOnWebSockets === true ? this.#openWebSocket(account) : (body: string) => this.#post(account, body)
     while (!this.#isStopping) {
       const address = randomAddress()
-      const found = await this.#request(account, address, send).catch(() => void this.failedAt.push(performance.now()))
+      const found = await this.#request(account, address, send).catch((error: Error) => this.#recordFailure(account, formatError(error)))
       if (found !== undefined) this.#check(account, address, found)
       if (found === undefined || pauseMs > 0) await setTimeout(Math.max(retryDelayMs, pauseMs))
     }
@@ -195,13 +200,21 @@ export class CreditCallers {
   async #request(account: string, address: string, send: (body: string) => Promise<string | undefined>): Promise<string | undefined> {
     const answer = await send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [address, '0x5'] }))
     if (answer === undefined) return undefined
-    const { result, error } = JSON.parse(answer) as { readonly result?: string; readonly error?: { readonly code: number } }
+    const { result, error } = JSON.parse(answer) as {
+      readonly result?: string
+      readonly error?: { readonly code: number; readonly message: string }
+    }
     if (error !== undefined) {
-      if (error.code !== exhaustedCode) this.failedAt.push(performance.now())
+      if (error.code !== exhaustedCode) this.#recordFailure(account, `${error.code} ${error.message}`)
       const counts = getOrCreate(this.errors, account, newCounts)
       counts.set(error.code, (counts.get(error.code) ?? 0) + 1)
     }
     return result
+  }
+
+  #recordFailure(account: string, reason: string): undefined {
+    this.failedAt.push(performance.now())
+    this.failures.push(`${new Date().toISOString()} ${account}: ${reason}`)
   }
 
   #check(account: string, address: string, result: string): void {

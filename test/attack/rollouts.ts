@@ -34,6 +34,8 @@ const pauseBetweenCallsMs = 90
 /** A proxy notices within two checks that a gateway stops, and within one that it is there. */
 const [drain, maxCheckMs] = [{ grace: '5s', timeout: '10s' }, 3_000]
 
+const maxLoggedFailures = 20
+
 interface RolloutResult {
   readonly calls: number
   readonly lost: number
@@ -99,6 +101,7 @@ const runRollout = async ({ gatewayCount, proxyFile, hashesKeys, log }: RolloutO
     await stop(0)
     await setTimeout(maxCheckMs)
     await callers.stop()
+    for (const failure of callers.failures.slice(0, maxLoggedFailures)) log(`lost at ${failure}`)
     for (let i = 1; i < gateways.length; i += 1) await stop(i)
     const summaries = await callers.audit()
     const { reconnects, broken } = callers.webSocketCounts
