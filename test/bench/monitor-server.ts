@@ -11,6 +11,8 @@ export interface MonitorServer {
   begin(pids: readonly number[], intervalMs: number): Promise<void>
   /** Ends the measurement. */
   end(pids: readonly number[]): Promise<readonly MonitorReport[]>
+  /** What these processes keep in memory after a garbage collection. */
+  liveBytes(pids: readonly number[]): Promise<number>
   /** Ends every process that still has a monitor. */
   close(): void
 }
@@ -31,6 +33,7 @@ export const openMonitorServer = (path: string): Promise<MonitorServer> => {
     path,
     begin: async (pids, intervalMs) => void (await requestAll(pids, `begin ${intervalMs}`)),
     end: async pids => (await requestAll(pids, 'end')).map(line => JSON.parse(line) as MonitorReport),
+    liveBytes: async pids => (await requestAll(pids, 'live')).reduce((sum, line) => sum + Number(line), 0),
     close() {
       server.close()
       for (const monitor of monitorsByPid.values()) monitor.close()

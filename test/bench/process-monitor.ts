@@ -1,6 +1,8 @@
 import { existsSync, openSync, readSync } from 'node:fs'
 import { connect } from 'node:net'
 import { PerformanceObserver, createHistogram } from 'node:perf_hooks'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { isMainThread } from 'node:worker_threads'
 
 // Loaded into each measured process with --import: no server contains code of the benchmark, and all have the same cost,
@@ -53,6 +55,16 @@ const openRunQueueWait = (): (() => number) => {
   return () => Number(bytes.toString('latin1', 0, readSync(descriptor, bytes, 0, 64, 0)).split(' ')[1]) / 1e6
 }
 
+/** What the process keeps in memory: V8's heap, and what its objects have outside of it. */
+const readLiveBytes = (): number => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void // V8's, as the flag describes it
+  setFlagsFromString('--no-expose-gc')
+  for (let i = 0; i < 2; i++) collect() // memory outside the heap is freed by the second
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
+
 const reportToBench = (path: string): void => {
   const loop = new EventLoopMonitor()
   let gcMs = 0
@@ -76,7 +88,8 @@ const reportToBench = (path: string): void => {
   const socket = connect(path, () => socket.write(`${process.pid}\n`))
   socket.on('data', data => {
     const [command, intervalMs] = data.toString().split(' ')
-    socket.write(`${JSON.stringify(command === 'begin' ? begin(Number(intervalMs)) : end())}\n`)
+    const report = command === 'live' ? readLiveBytes() : command === 'begin' ? begin(Number(intervalMs)) : end()
+    socket.write(`${JSON.stringify(report)}\n`)
   })
   socket.on('error', () => process.exit()) // the benchmark has ended: nothing else would end this process
   socket.on('close', () => process.exit())
