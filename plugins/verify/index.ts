@@ -216,6 +216,12 @@ export default definePlugin({
       })
     }
 
+    /** Classes of which a method has the policy `proof`. */
+    const provenClasses = new Set(
+      provableMethods.filter(name => policies.of(name) === 'proof' && proofs.has(name)).map(name => methods.get(name)?.class ?? 'other'),
+    )
+    let endProving = (): void => undefined
+
     const hasLied = ({ context: { request, target } }: VerifiedCall): boolean =>
       services.nodes.trust.isAnyDistrusted && services.nodes.trust.isDistrusted(target.name, methods.get(request.method)?.class ?? 'other')
 
@@ -261,8 +267,12 @@ export default definePlugin({
           priceOfLogs: (credits: number) => credits * factors.proof,
         },
       }),
-      start: () => wrongResults.restore(),
+      start() {
+        endProving = services.nodes.trust.beginProving(provenClasses)
+        return wrongResults.restore(provenClasses)
+      },
       async stop() {
+        endProving()
         proofs.stop()
         feedLogs.stop()
       },

@@ -59,11 +59,12 @@ export class WrongResults {
     this.#services = services
   }
 
-  /** Nodes that lied before a restart, where they get no calls for good. */
-  async restore(): Promise<void> {
+  /** Nodes that lied before a restart in these classes, where they get no calls for good. */
+  async restore(methodClasses: ReadonlySet<string>): Promise<void> {
     if (this.#options.readmit) return
     const { evidence, nodes } = this.#services
-    for (const { upstream, methodClass } of await evidence.proven()) nodes.trust.distrust(upstream, methodClass, { isForGood: true })
+    for (const { upstream, methodClass } of await evidence.proven())
+      if (methodClasses.has(methodClass)) nodes.trust.distrust(upstream, methodClass, { isForGood: true })
   }
 
   readonly confirm: ConfirmRight = (request, header, { context: { target } }) => {

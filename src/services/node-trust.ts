@@ -8,10 +8,30 @@ interface Distrust {
 
 /**
  * Which nodes of a network have returned what is proven wrong, by class of methods: such a node gets no calls of the class until it has answered
- * right 100 times beside others. As one process knows it, until that ends.
+ * right 100 times beside others. As one process knows it, until that ends. Distrust is about proofs: that of a class ends where nothing of it is proven any more.
  */
 export class NodeTrust {
   readonly #distrusted = new Map<string, Distrust>()
+  /** The classes of each pipeline that proves something: while one takes over from another, there are two. */
+  readonly #proving = new Set<ReadonlySet<string>>()
+
+  /** A pipeline proves something of these classes. Returns how to end that. */
+  beginProving(methodClasses: Iterable<string>): () => void {
+    const classes = new Set(methodClasses)
+    this.#proving.add(classes)
+    this.#forgetUnproven()
+    return () => {
+      if (this.#proving.delete(classes)) this.#forgetUnproven()
+    }
+  }
+
+  /** No node of such a class could be trusted again. */
+  #forgetUnproven(): void {
+    for (const key of this.#distrusted.keys()) {
+      const methodClass = key.slice(0, key.indexOf(' '))
+      if (!Array.from(this.#proving).some(classes => classes.has(methodClass))) this.#distrusted.delete(key)
+    }
+  }
 
   get isAnyDistrusted(): boolean {
     return this.#distrusted.size > 0

@@ -148,6 +148,7 @@ t.test('where the node of the feed leaves logs out', async t => {
     t.match(await ask(gateway, 'eth_getLogs', query(newer.number)), { result: logsOf(newer), verified: 'proof' })
     await reload({ methods: { eth_getLogs: 'off' } })
     t.match(await ask(gateway, 'eth_getLogs', query(newer.number)), { verified: 'none' })
+    await waitUntil(async () => (await distrusted()) === 0)
     await reload({ methods: { eth_getLogs: 'proof' }, readmit: false })
     t.match(await ask(gateway, 'eth_getLogs', query(newer.number)), { result: logsOf(newer), verified: 'proof' })
   })

@@ -853,6 +853,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/plugins/verify/client-shapes.test.ts'],
   },
   {
+    rule: 'a node is distrusted as long as something of the class is proven',
+    file: 'src/services/node-trust.ts',
+    text: 'this.#proving.delete(classes)',
+    broken: 'false',
+    tests: ['test/plugins/verify/lying-nodes.test.ts'],
+  },
+  {
     rule: 'a gas price of a mined transaction that is its maximum is no lie',
     file: 'plugins/verify/derived-members.ts',
     text: "price === toBigInt(transaction['maxFeePerGas'])",

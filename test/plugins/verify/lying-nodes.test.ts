@@ -6,6 +6,7 @@ import type { FakeUpstream } from '../../../src/testing/fake-upstreams.ts'
 import { startAnvilChain } from '../../support/anvil-chain.ts'
 import { Readmission } from '../../../plugins/verify/readmission.ts'
 import type { Result } from '../../../src/plugin/reply.ts'
+import { NodeTrust } from '../../../src/services/node-trust.ts'
 import { TestLog, fakeResult } from '../../support/fakes.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { answerAt, createBlock } from './model-blocks.ts'
@@ -148,6 +149,20 @@ t.test('a node that lied', async t => {
     t.equal(eventsOf(coming, 'upstream-lied').length, 0)
     await coming.stop()
   })
+})
+
+t.test('a node that lied is not trusted as long as a pipeline proves something of the class', t => {
+  const trust = new NodeTrust()
+  const isDistrusted = () => ['light', 'heavy'].map(methodClass => trust.isDistrusted('liar', methodClass))
+  const endFirst = trust.beginProving(['light', 'heavy'])
+  for (const methodClass of ['light', 'heavy']) trust.distrust('liar', methodClass, { isForGood: true })
+  const endSecond = trust.beginProving(['heavy'])
+  t.same(isDistrusted(), [true, true], 'the first pipeline still answers calls')
+  for (let i = 0; i < 2; i++) endFirst()
+  t.same(isDistrusted(), [false, true])
+  endSecond()
+  t.same(isDistrusted(), [false, false])
+  t.end()
 })
 
 t.test('a bug while a node that lied is compared with others is logged, and ends nothing', async t => {
