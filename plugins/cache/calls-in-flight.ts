@@ -1,4 +1,4 @@
-import { resultMemoryOf } from '../../src/plugin/internal.ts'
+import { ShortLivedMap, resultMemoryOf } from '../../src/plugin/internal.ts'
 import type { DirectNext, SpanReference } from '../../src/plugin/internal.ts'
 import { Cancellation, copyReply, isFailure, onAbort } from '../../src/plugin/plugin.ts'
 import type { Call, ChainSnapshot, Reply, Services } from '../../src/plugin/plugin.ts'
@@ -62,7 +62,7 @@ type KnownVersions = Pick<ChainSnapshot, 'headVersion'> & Pick<Services['heads']
 /** The upstream calls that callers may join, by key. */
 class CallsInFlight {
   readonly #services: Pick<Services, 'heads' | 'currentSpan'>
-  readonly #calls = new Map<string, SharedCall>()
+  readonly #calls = new ShortLivedMap<string, SharedCall>()
 
   constructor(services: Pick<Services, 'heads' | 'currentSpan'>) {
     this.#services = services

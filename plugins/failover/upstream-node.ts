@@ -1,4 +1,4 @@
-import { metricDefinitions } from '../../src/plugin/internal.ts'
+import { ShortLivedMap, metricDefinitions } from '../../src/plugin/internal.ts'
 import type { CallOutcome, ChainCheck, ExclusionReason, DirectNext, LatencyTracker } from '../../src/plugin/internal.ts'
 import { Cancellation, isFailure, refuse, withContext } from '../../src/plugin/plugin.ts'
 import type { Call, Failure, Gauge, Heads, Histogram, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
@@ -26,7 +26,9 @@ export abstract class UpstreamNode {
   readonly #services: Services
   readonly #duration: Histogram
   readonly #requestsInFlight: Gauge
-  readonly #inFlight = new Set<NodeAttempt>()
+  /** By number. */
+  readonly #inFlight = new ShortLivedMap<number, NodeAttempt>()
+  #attemptCount = 0
   /** The nodes that the last call could have gone to. */
   #peers: readonly UpstreamNode[] = []
   /** Undefined while no other node has answered what this one failed. */
@@ -87,7 +89,8 @@ export abstract class UpstreamNode {
     let isProven: boolean | undefined = false
     const startedAt = clock.monotonic()
     const attempt = new NodeAttempt(call.signal ?? call.origin.signal, alternatives, startedAt)
-    this.#inFlight.add(attempt)
+    const number = (this.#attemptCount += 1)
+    this.#inFlight.set(number, attempt)
     this.#requestsInFlight.add(1)
     if (alternatives !== noAlternatives) this.#peers = alternatives.nodes
     let outcome: CallOutcome = 'ignored'
@@ -104,7 +107,7 @@ export abstract class UpstreamNode {
       endProof?.(isProven)
       const endedAt = clock.monotonic()
       attempt.end()
-      this.#inFlight.delete(attempt)
+      this.#inFlight.delete(number)
       this.#requestsInFlight.add(-1)
       if (outcome === 'success') this.state.lateCallsOf(methodClass).recordAnswer(startedAt, endedAt)
       else if (attempt.isCanceled) this.state.lateCallsOf(methodClass).recordCanceled(startedAt, endedAt)
@@ -132,13 +135,14 @@ export abstract class UpstreamNode {
   moveLateCalls(methodClass: string): void {
     if (!this.isSuspended(methodClass)) return
     const lateSince = this.#services.clock.monotonic() - lateAfterMs(this.latencyOf(methodClass))
-    for (const attempt of this.#inFlight) if (attempt.isLate(methodClass, lateSince)) attempt.move(late(this.target))
+    for (const attempt of this.#inFlight.values()) if (attempt.isLate(methodClass, lateSince)) attempt.move(late(this.target))
   }
 
   /** The call leaves the node if it hangs and can go to another. */
   moveHungCall(methodClass: string, call: MovableCall): void {
     const since = hungSince(this.#services.clock.monotonic(), this.latencyOf(methodClass))
-    for (const attempt of this.#inFlight) if (attempt.isOf(call) && attempt.isLate(methodClass, since)) attempt.move(late(this.target))
+    for (const attempt of this.#inFlight.values())
+      if (attempt.isOf(call) && attempt.isLate(methodClass, since)) attempt.move(late(this.target))
   }
 
   /** Called when no pipeline uses the node any more. */
@@ -195,7 +199,7 @@ export abstract class UpstreamNode {
 
   /** Calls that can go to another node do, at once. The others are given their time, as a busy node may still answer. */
   #handleUnresponsive(failure: Failure): void {
-    for (const attempt of this.#inFlight) attempt.move(failure)
+    for (const attempt of this.#inFlight.values()) attempt.move(failure)
     if (this.#peers.some(node => node !== this && node.isUsable())) this.state.recordHung()
   }
 }

@@ -1,6 +1,7 @@
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
+import { ShortLivedMap } from '../util/short-lived-map.ts'
 
 /** A plugin that is not built in, in a network. */
 export interface WatchedPlugin {
@@ -33,7 +34,9 @@ export class PluginCalls {
   readonly #log: Log
   #run: Run | undefined
   #runSinceMs = 0
-  readonly #waiting = new Set<PluginCall>()
+  /** By number. */
+  readonly #waiting = new ShortLivedMap<number, PluginCall>()
+  #callCount = 0
   #sweeps = 0
   #timer: Timer | undefined
 
@@ -73,13 +76,16 @@ export class PluginCalls {
     return this.#sweeps
   }
 
-  add(call: PluginCall): void {
-    this.#waiting.add(call)
+  /** Returns its number, by which it is removed. */
+  add(call: PluginCall): number {
+    const number = (this.#callCount += 1)
+    this.#waiting.set(number, call)
     this.#timer ??= this.#clock.every(sweepMs, () => this.#sweep())
+    return number
   }
 
-  remove(call: PluginCall): void {
-    this.#waiting.delete(call)
+  remove(number: number): void {
+    this.#waiting.delete(number)
   }
 
   close(): void {
@@ -100,7 +106,7 @@ export class PluginCalls {
   #sweep(): void {
     if (this.#waiting.size === 0) return this.close()
     this.#sweeps += 1
-    for (const call of this.#waiting) call.endIfLate()
+    for (const call of this.#waiting.values()) call.endIfLate()
   }
 }
 
@@ -114,6 +120,8 @@ export class PluginCall {
   #below = 0
   /** Since when it is. */
   #sinceSweep: number
+  /** Among those that wait. */
+  #number = 0
   #reject: ((error: Error) => void) | undefined
 
   constructor(plugin: WatchedPlugin, calls: PluginCalls) {
@@ -126,9 +134,9 @@ export class PluginCall {
   wait<T>(answer: Promise<T>, onLate: (answer: T) => void): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#reject = reject
-      this.#calls.add(this)
+      this.#number = this.#calls.add(this)
       const end = (): boolean => {
-        this.#calls.remove(this)
+        this.#calls.remove(this.#number)
         const isLate = this.#reject === undefined
         this.#reject = undefined
         return isLate
@@ -156,7 +164,7 @@ export class PluginCall {
   endIfLate(): void {
     const { timeoutMs } = this.#plugin
     if (this.#below > 0 || (this.#calls.sweeps - this.#sinceSweep - 1) * sweepMs < timeoutMs) return
-    this.#calls.remove(this)
+    this.#calls.remove(this.#number)
     this.#reject?.(new Error(`no answer for ${timeoutMs / 1000} s`))
     this.#reject = undefined
   }

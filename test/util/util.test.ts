@@ -1,3 +1,5 @@
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from '../support/tap.ts'
 import { cutJson } from '../../src/util/cut-json.ts'
@@ -8,6 +10,7 @@ import { latencyBucketOf, latencyQuantile } from '../../src/util/latency-buckets
 import { diffLines } from '../../src/util/line-diff.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'
 import { RecentMap } from '../../src/util/recent-map.ts'
+import { ShortLivedMap } from '../../src/util/short-lived-map.ts'
 import { addVector } from '../../src/util/vectors.ts'
 
 t.test('what is found out about a frozen value is found once, and frozen through and through', t => {
@@ -68,6 +71,54 @@ t.test('what is in use stays, however many are', t => {
   )
   const values = Array.from({ length: 1_000 }, (_, i) => map.get(`${i}`))
   t.ok(values.every((value, i) => map.get(`${i}`) === value))
+  t.end()
+})
+
+t.test('a map for short-lived values keeps what a Map keeps', t => {
+  const key = fc.integer({ min: 0, max: 5 })
+  const step = fc.oneof(fc.record({ key, value: fc.integer() }), fc.record({ key }))
+  fc.assert(
+    fc.property(fc.array(step), steps => {
+      const map = new Map<number, number>()
+      const shortLived = new ShortLivedMap<number, number>()
+      for (const { key, ...set } of steps) {
+        map.delete(key)
+        shortLived.delete(key)
+        if (!('value' in set)) continue
+        map.set(key, set.value)
+        shortLived.set(key, set.value)
+      }
+      t.same(shortLived.values(), [...map.values()])
+      t.equal(shortLived.size, map.size)
+      for (let each = 0; each <= 5; each += 1) t.equal(shortLived.get(each), map.get(each))
+    }),
+  )
+  t.end()
+})
+
+/** Bytes of the old generation, which only a full collection frees. */
+const oldBytes = (): number => getHeapSpaceStatistics().find(({ space_name }) => space_name === 'old_space')?.space_used_size ?? 0
+
+t.test('what a map for short-lived values has lost is collected with the young generation', t => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void // V8's own
+  setFlagsFromString('--no-expose-gc')
+  const oldBytesAfter = (map: Map<number, object> | ShortLivedMap<number, object>): number => {
+    for (let i = 0; i < 32; i += 1) map.set(i, {})
+    collect()
+    collect()
+    const before = oldBytes()
+    for (let i = 32; i < 20_000; i += 1) {
+      map.set(
+        i,
+        Array.from({ length: 100 }, () => i),
+      )
+      map.delete(i - 32)
+    }
+    return oldBytes() - before
+  }
+  const bytes = oldBytesAfter(new ShortLivedMap())
+  t.ok(bytes < 4e6, `${bytes} of 16 MB are old`)
   t.end()
 })
 

@@ -14,8 +14,8 @@ export interface HttpClient {
 }
 
 export const openHttpClient = (clock: Clock, maxSockets: number, maxIdleSockets = defaultMaxIdleSockets): HttpClient => {
-  const limit = new SocketLimit<Http1Connection>(maxSockets, maxIdleSockets)
   const pools = new Map<string, ConnectionPool>()
+  const limit = new SocketLimit(maxSockets, maxIdleSockets, pools)
   const newPool = (origin: string): ConnectionPool => new ConnectionPool(origin, limit, clock)
   return {
     transportTo: ({ origin }) => getOrCreate(pools, origin, newPool),
@@ -32,24 +32,27 @@ const defaultMaxIdleSockets = 1_000
 const sweepIntervalMs = 1_000
 
 /** Whose idle connection may be closed for another one. */
-interface IdleOwner<Connection> {
-  closeIdle(connection: Connection): void
+interface IdleOwner {
+  /** When its idle connection that was unused for longest was used last, in ms; undefined without any. */
+  readonly idleSinceMs: number | undefined
+  closeIdle(): void
 }
 
 /**
  * Bounds the sockets to all nodes that are open together, and those of them that are idle: nodes that were asked once must not hold the
- * sockets that others need.
+ * sockets that others need. Idle ones are only counted with each request: which is the oldest is found out where one has to be closed.
  */
-class SocketLimit<Connection> {
+class SocketLimit {
   readonly #maxSockets: number
   readonly #maxIdleSockets: number
+  readonly #owners: ReadonlyMap<string, IdleOwner>
   readonly #open = new Set<object>()
-  /** In the order of their last use. */
-  readonly #idle = new Map<Connection, IdleOwner<Connection>>()
+  #idleCount = 0
 
-  constructor(maxSockets: number, maxIdleSockets: number) {
+  constructor(maxSockets: number, maxIdleSockets: number, owners: ReadonlyMap<string, IdleOwner>) {
     this.#maxSockets = maxSockets
     this.#maxIdleSockets = maxIdleSockets
+    this.#owners = owners
   }
 
   /** Whether there may be one more. Where no socket is left, the idle one that was unused for longest is closed. */
@@ -66,28 +69,29 @@ class SocketLimit<Connection> {
     this.#open.delete(socket)
   }
 
-  addIdle(connection: Connection, owner: IdleOwner<Connection>): void {
-    this.#idle.set(connection, owner)
-    if (this.#idle.size > this.#maxIdleSockets) this.#closeIdle()
+  addIdle(): void {
+    this.#idleCount += 1
+    if (this.#idleCount > this.#maxIdleSockets) this.#closeIdle()
   }
 
-  removeIdle(connection: Connection): void {
-    this.#idle.delete(connection)
+  removeIdle(): void {
+    this.#idleCount -= 1
   }
 
   #closeIdle(): boolean {
-    for (const [connection, owner] of this.#idle) {
-      owner.closeIdle(connection)
-      return true
+    let oldest: IdleOwner | undefined
+    for (const owner of this.#owners.values()) {
+      if ((owner.idleSinceMs ?? Infinity) < (oldest?.idleSinceMs ?? Infinity)) oldest = owner
     }
-    return false
+    oldest?.closeIdle()
+    return oldest !== undefined
   }
 }
 
 /** The connections to one origin. The connection that was used last is taken first, so that unneeded ones idle and close. */
-class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connection> {
+class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connection>, IdleOwner {
   readonly #connector: SocketConnector
-  readonly #limit: SocketLimit<Http1Connection>
+  readonly #limit: SocketLimit
   readonly #clock: Clock
   readonly #connections = new Set<Http1Connection>()
   /** In the order of their last use. */
@@ -95,7 +99,7 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
   #sweepTimer: Timer | undefined
   disconnects = 0
 
-  constructor(origin: string, limit: SocketLimit<Http1Connection>, clock: Clock) {
+  constructor(origin: string, limit: SocketLimit, clock: Clock) {
     this.#connector = new SocketConnector(origin, limit)
     this.#limit = limit
     this.#clock = clock
@@ -110,10 +114,8 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
   /** For one request; an open connection, if one is idle. */
   acquire(): Http1Connection {
     for (let connection = this.#idle.pop(); connection !== undefined; connection = this.#idle.pop()) {
-      if (this.#isUsable(connection)) {
-        this.#limit.removeIdle(connection)
-        return connection
-      }
+      this.#limit.removeIdle()
+      if (this.#isUsable(connection)) return connection
       this.destroy(connection)
     }
     return this.open()
@@ -130,42 +132,50 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
   release(connection: Http1Connection): void {
     if (!this.#isUsable(connection)) return this.destroy(connection)
     this.#idle.push(connection)
-    this.#limit.addIdle(connection, this)
+    this.#limit.addIdle()
     this.#sweepTimer ??= this.#clock.after(sweepIntervalMs, () => this.#sweep())
   }
 
   /** Closes it at once; its request gets no further events. */
   destroy(connection: Http1Connection): void {
-    this.#limit.removeIdle(connection)
     this.#connections.delete(connection)
     connection.destroy()
   }
 
   onDisconnect(connection: Http1Connection): void {
     this.disconnects += 1
-    this.closeIdle(connection)
+    const index = this.#idle.indexOf(connection)
+    if (index >= 0) this.#closeIdleAt(index)
   }
 
-  closeIdle(connection: Http1Connection): void {
-    const index = this.#idle.indexOf(connection)
-    if (index < 0) return
-    this.#idle.splice(index, 1)
-    this.destroy(connection)
+  get idleSinceMs(): number | undefined {
+    return this.#idle[0]?.idleSinceMs
+  }
+
+  closeIdle(): void {
+    this.#closeIdleAt(0)
   }
 
   close(): void {
     this.#sweepTimer?.cancel()
-    this.#idle.length = 0
+    while (this.#idle.length > 0) this.closeIdle()
     for (const connection of this.#connections) this.destroy(connection)
   }
 
   /** Closes idle connections before the node does. */
   #sweep(): void {
-    for (const connection of this.#idle.splice(0)) {
-      if (this.#isUsable(connection)) this.#idle.push(connection)
-      else this.destroy(connection)
+    for (let i = this.#idle.length - 1; i >= 0; i--) {
+      const connection = this.#idle[i]
+      if (connection !== undefined && !this.#isUsable(connection)) this.#closeIdleAt(i)
     }
     this.#sweepTimer = this.#idle.length === 0 ? undefined : this.#clock.after(sweepIntervalMs, () => this.#sweep())
+  }
+
+  #closeIdleAt(index: number): void {
+    for (const connection of this.#idle.splice(index, 1)) {
+      this.#limit.removeIdle()
+      this.destroy(connection)
+    }
   }
 
   #isUsable({ isOpen, expiresAtMs }: Http1Connection): boolean {

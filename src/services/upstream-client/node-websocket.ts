@@ -1,6 +1,7 @@
 import type { WebSocket } from 'ws'
 import { findResponseId } from '../../json-rpc/parse-response.ts'
 import { Backoff, withJitter } from '../../util/async.ts'
+import { ShortLivedMap } from '../../util/short-lived-map.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { HttpRequest, InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamTransport } from './upstream-transport.ts'
 import { connectionClosed, connectionTimedOut } from './network-errors.ts'
@@ -27,6 +28,7 @@ interface NodeWebSocketOptions {
 
 /** A request that is to be sent, or was sent, over the connection. */
 interface WsRequest {
+  readonly id: number
   readonly body: string
   readonly handler: ResponseHandler
   /** It may be sent again when the connection is lost. */
@@ -43,7 +45,7 @@ interface WsRequest {
  */
 export class NodeWebSocket implements UpstreamTransport {
   readonly #options: NodeWebSocketOptions
-  readonly #requests = new Map<number, WsRequest>()
+  readonly #requests = new ShortLivedMap<number, WsRequest>()
   readonly #backoff = new Backoff({ minMs: minReconnectDelayMs, maxMs: maxReconnectDelayMs })
   #socket: WebSocket | undefined
   #isOpen = false
@@ -65,7 +67,7 @@ export class NodeWebSocket implements UpstreamTransport {
   }
 
   send({ id, body, idempotent }: HttpRequest, handler: ResponseHandler): InFlightRequest {
-    const request = { body, handler, canResend: idempotent, isSent: false }
+    const request = { id, body, handler, canResend: idempotent, isSent: false }
     this.#requests.set(id, request)
     if (this.#isOpen) this.#write(request)
     else if (this.#isClosed || this.#now < this.#failUntil) queueMicrotask(() => this.#failAll(connectionClosed))
@@ -182,10 +184,10 @@ export class NodeWebSocket implements UpstreamTransport {
     this.#dropSocket()
     this.disconnects += 1
     if (!isProven) return this.#giveUp(cause)
-    for (const [id, request] of this.#requests) {
-      if (request.canResend) continue
+    for (const { id, canResend, handler } of this.#requests.values()) {
+      if (canResend) continue
       this.#requests.delete(id)
-      request.handler.onError(cause)
+      handler.onError(cause)
     }
     for (const request of this.#requests.values()) Object.assign(request, { canResend: false, isSent: false })
     this.#delayNextAttempt()
@@ -219,8 +221,8 @@ export class NodeWebSocket implements UpstreamTransport {
   }
 
   #takeAll(): readonly WsRequest[] {
-    const requests = [...this.#requests.values()]
-    this.#requests.clear()
+    const requests = this.#requests.values()
+    for (const { id } of requests) this.#requests.delete(id)
     return requests
   }
 

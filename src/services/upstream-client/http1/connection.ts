@@ -34,6 +34,8 @@ export class Http1Connection {
   isOpen = false
   /** From then on the connection must not carry another request; in monotonic ms. */
   expiresAtMs = Infinity
+  /** The end of its last response; in monotonic ms. */
+  idleSinceMs = 0
   readonly #owner: ConnectionOwner<Http1Connection>
   readonly #clock: Clock
   readonly #connector: SocketConnector
@@ -149,7 +151,8 @@ export class Http1Connection {
     const requestOwner = this.#requestOwner
     this.#handler = this.#requestOwner = this.#reader = undefined
     const idleMs = reader.keepAliveMs === undefined ? defaultKeepAliveMs : reader.keepAliveMs - keepAliveMarginMs
-    this.expiresAtMs = Math.min(this.#openedAtMs + maxConnectionAgeMs, this.#clock.monotonic() + idleMs)
+    this.idleSinceMs = this.#clock.monotonic()
+    this.expiresAtMs = Math.min(this.#openedAtMs + maxConnectionAgeMs, this.idleSinceMs + idleMs)
     const hasUnsentBytes = (this.#socket?.writableLength ?? 0) > 0
     if (hasSurplus || hasUnsentBytes || this.#hasEnded || !reader.isReusable || idleMs <= 0) this.#close()
     requestOwner?.onEnd()
