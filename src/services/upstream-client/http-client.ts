@@ -31,10 +31,13 @@ const defaultMaxIdleSockets = 1_000
 /** How often idle connections are looked through for those that have expired. */
 const sweepIntervalMs = 1_000
 
+/** Where an idle connection is to be closed, one in so many is. */
+const closedIdleShare = 8
+
 /** Whose idle connection may be closed for another one. */
 interface IdleOwner {
-  /** When its idle connection that was unused for longest was used last, in ms; undefined without any. */
-  readonly idleSinceMs: number | undefined
+  /** When its idle connection that was unused for longest was used last, in ms; infinite without any. */
+  readonly idleSinceMs: number
   closeIdle(): void
 }
 
@@ -78,13 +81,12 @@ class SocketLimit {
     this.#idleCount -= 1
   }
 
+  /** Several at once: thousands of nodes are not looked through for each. False where none is idle. */
   #closeIdle(): boolean {
-    let oldest: IdleOwner | undefined
-    for (const owner of this.#owners.values()) {
-      if ((owner.idleSinceMs ?? Infinity) < (oldest?.idleSinceMs ?? Infinity)) oldest = owner
-    }
-    oldest?.closeIdle()
-    return oldest !== undefined
+    const idleOwners = Array.from(this.#owners.values()).filter(({ idleSinceMs }) => idleSinceMs < Infinity)
+    idleOwners.sort((a, b) => a.idleSinceMs - b.idleSinceMs)
+    for (const owner of idleOwners.slice(0, Math.ceil(this.#idleCount / closedIdleShare))) owner.closeIdle()
+    return idleOwners.length > 0
   }
 }
 
@@ -148,8 +150,8 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
     if (index >= 0) this.#closeIdleAt(index)
   }
 
-  get idleSinceMs(): number | undefined {
-    return this.#idle[0]?.idleSinceMs
+  get idleSinceMs(): number {
+    return this.#idle[0]?.idleSinceMs ?? Infinity
   }
 
   closeIdle(): void {
