@@ -510,13 +510,11 @@ export const gatewaySchema = {
           rate: rateLimitProperties.rate,
           burst: rateLimitProperties.burst,
           offered: {
-            requires: {
-              options: ['portal.brand.support'],
-              hint: 'add portal.brand.support, such as mailto:help@example.org, where people ask for the plan',
-            },
+            requires: portalListener,
             type: 'boolean',
             default: false,
-            description: 'Whether the page Plan of the dashboard compares the plan with that of the account, with a link to ask for it.',
+            description:
+              'Whether the page Plan of the dashboard compares the plan with that of the account, with `portal.brand.support` as the link to ask for it.',
           },
           price: {
             requires: portalListener,

@@ -49,7 +49,7 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
     gateway: {
       admin: { token: '${ADMIN_TOKEN}' },
       portal: {
-        ...{ url: 'http://127.0.0.1', publicStatus: true, signUp: { plan: 'core' }, brand: { support: 'https://example.org/help' } },
+        ...{ url: 'http://127.0.0.1', publicStatus: true, signUp: { plan: 'core' } },
         ...{ oidc: { ...provider.config, name: 'Example' }, smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' } },
       },
       plans: {
@@ -115,6 +115,14 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
     { url: `${admin}/operator/accounts/alice`, heading: 'alice', ...cookiesOf(operator) },
     { url: `${admin}/operator`, heading: 'Sign in' },
   ]
+
+  t.test('without a link for help, a plan is offered all the same', async t => {
+    const page = await (await openContext(browser, cookiesOf(developer).cookies)).newPage()
+    await page.goto(`${portal}/plan`)
+    await page.waitForSelector('tr:has-text("growth"):has-text("$49 a month"):has-text("Ask the operator of this gateway.")')
+    t.equal(await page.locator('text="Contact support"').count(), 0)
+    await page.context().close()
+  })
 
   t.test('is in the list: those of both navigations', async t => {
     t.ok(developer.some(({ heading }) => heading === 'Requests') && developer.length > 8, `${developer.length} of developers`)

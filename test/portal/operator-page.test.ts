@@ -313,8 +313,18 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       async () => (await call(gateway.http(key), 'eth_getBalance', [`0x${'c0ffee'.repeat(6)}abcd`, 'nowhere'])).error?.code === -32602,
     )
     await openPage(page, 'Accounts')
+    let looked = 0
+    await page.route('**/api/v1/keys?*', async route => {
+      looked += 1
+      await page.waitForSelector('text="Looking for keys that end so…"')
+      await route.continue()
+    })
+    await page.locator('[type=search]').pressSequentially('customer 8')
+    await page.fill('[type=search]', '')
     await page.fill('[type=search]', key)
     await page.waitForSelector(`h2:text-is("Keys that end in ${ending}")`)
+    t.equal(looked, 1, 'not for the first four letters of a word')
+    await page.unroute('**/api/v1/keys?*')
     t.notOk(page.url().includes(key.slice(0, 20)))
     t.equal(await page.inputValue('[type=search]'), `…${ending}`)
     t.same(await findAccessibilityViolations(page), [])
@@ -508,6 +518,30 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     isEnding = true
     await Promise.all(calling)
     t.same(failed, [])
+  })
+
+  t.test('a drained node that the configuration does not have any more is listed, and put back', async t => {
+    await page.evaluate(`fetch('/api/v1/nodes/pair/right/drain', { method: 'POST' })`)
+    const written = { ...networkFile('pair', [], { cache: false, failover: { upstreams } }), hosts: ['localhost'] }
+    const without = networkFile('pair', [], { cache: false, failover: { upstreams: upstreams.slice(0, 1) } })
+    deployment.writeNetwork('pair', { ...without, hosts: ['localhost'] })
+    await openPage(page, 'Nodes')
+    const listed = 'section[aria-label="Drained, and not in the configuration"]'
+    await waitUntil(async () => {
+      await page.reload()
+      await page.waitForSelector('.network')
+      return (await page.locator(`${listed} >> text="pair/right"`).count()) === 1
+    })
+    await page.waitForSelector(`${listed} td:has-text("by admin session (operator)")`)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('[aria-label="Put back pair/right"]')
+    await page.locator(listed).first().waitFor({ state: 'detached' })
+    deployment.writeNetwork('pair', written)
+    await waitUntil(async () => {
+      await page.reload()
+      await page.waitForSelector('.network')
+      return (await page.locator('.network[aria-label=pair] tr:has-text("right") .badge:not(:text-is("drained"))').count()) === 1
+    })
   })
 
   t.test('what a node fails with is on Nodes and on Errors, with the last one of each error', async t => {

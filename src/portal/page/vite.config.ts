@@ -44,7 +44,10 @@ const loadPlotsWithoutIntl = (): Plugin => ({
   },
 })
 
-/** What several files need is in one: else each combination of them were a file, and a request, of its own. */
+/**
+ * What several files of the dashboard need is in one: else each combination of them were a file, and a request, of its own. What the operator's
+ * page loads later needs what its first file has.
+ */
 const codeSplitting = { groups: [{ name: 'shared', minShareCount: 2 }] }
 
 // A page is served by src/portal/page-files.ts under a strict Content-Security-Policy: no inline code, no other origin. Pages are built
@@ -65,7 +68,10 @@ export default defineConfig(({ mode }) => {
     environments: Object.fromEntries(
       pages.map(page => [
         page,
-        { consumer: 'client', build: { outDir: outDir(page), rolldownOptions: { input: 'index.html', output: { codeSplitting } } } },
+        {
+          consumer: 'client',
+          build: { outDir: outDir(page), rolldownOptions: { input: 'index.html', output: page === 'operator' ? {} : { codeSplitting } } },
+        },
       ]),
     ),
     builder: {

@@ -192,11 +192,9 @@ export const gatewayMistakes: readonly Mistake[] = [
     answers: ['gateway.yaml:8:34: plans.core.burst requires plans.core.rate -> for example 100/s'],
   },
   {
-    mistake: 'an offer of a plan with nobody to ask for it',
+    mistake: 'an offer of a plan that no dashboard shows',
     gateway: [['dailyCredits: 3000000', 'dailyCredits: 3000000, offered: true']],
-    answers: [
-      'gateway.yaml:8:43: plans.core.offered requires portal.brand.support -> add portal.brand.support, such as mailto:help@example.org, where people ask for the plan',
-    ],
+    answers: ['gateway.yaml:8:43: plans.core.offered has no effect without listen.portal -> add listen.portal, for example 127.0.0.1:8081'],
   },
   {
     mistake: 'a price that no dashboard shows',

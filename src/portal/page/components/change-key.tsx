@@ -10,7 +10,7 @@ import { texts } from '../texts.ts'
 
 const text = texts.keys
 
-interface ChangeKeyProps extends KeyOptions {
+export interface ChangeKeyProps extends KeyOptions {
   readonly apiKey: KeyJson
   /** For operators. */
   readonly setsVerify?: true

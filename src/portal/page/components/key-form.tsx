@@ -81,7 +81,7 @@ type NewKeySettings = { readonly [Name in keyof KeySettings]: KeySettings[Name] 
   readonly verify?: readonly FormDataEntryValue[]
 }
 
-interface CreateKeyProps extends KeyOptions {
+export interface CreateKeyProps extends KeyOptions {
   create(settings: NewKeySettings): Promise<void>
   /** For operators. */
   readonly setsVerify?: true

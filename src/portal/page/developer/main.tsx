@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { SessionJson } from '../../routes/session.ts'
 import { Notice } from '../components/controls.tsx'
+import { loadLater } from '../components/load-later.tsx'
 import { Loading, NotFound, Shell, Unavailable } from '../components/shell.tsx'
 import type { PageEntry } from '../components/shell.tsx'
 import { isFirstRequest, request } from '../request.ts'
@@ -12,13 +13,12 @@ import { hasEnded, signOutBy } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { AccountBanner } from './account-banner.tsx'
 import { loadSession, loadSessionAndAccount, refusedSignIn, session } from './developer-session.ts'
-import { loadLater } from './load-later.tsx'
 import { SignInAgain } from './sign-in-again.tsx'
 
 interface DeveloperPage extends Pick<PageEntry, 'path' | 'title'>, Partial<Pick<PageEntry, 'icon' | 'group'>> {
-  Page(): ComponentChildren
+  Page(props: object): ComponentChildren
   /** What one does on the page, beside its title. */
-  Actions?(): ComponentChildren
+  Actions?(props: object): ComponentChildren
   /** The code of the page. */
   load?(): Promise<void>
 }

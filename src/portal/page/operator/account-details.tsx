@@ -2,14 +2,15 @@ import { useSignal } from '@preact/signals'
 import type { AccountJson, AccountWithBalance } from '../../operations/account-operations.ts'
 import type { KeyJson } from '../../key-settings.ts'
 import type { Plan } from '../../../plugin/call.ts'
-import { ChangeKey } from '../components/change-key.tsx'
+import type { ChangeKeyProps } from '../components/change-key.tsx'
 import { Notice, Select, TextField, WhenLoaded, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { Form, ShownOnce, typedText, useSubmit } from '../components/form.tsx'
 import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
-import { CreateKey } from '../components/key-form.tsx'
+import type { CreateKeyProps } from '../components/key-form.tsx'
+import { loadLater } from '../components/load-later.tsx'
 import { Table } from '../components/table.tsx'
 import { showToast } from '../components/toast.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
@@ -26,6 +27,11 @@ import { session } from './operator-session.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
+
+// Few who look at an account change its keys.
+const keyForms = loadLater(() => import('./key-forms.ts'))
+const CreateKey = keyForms.component<CreateKeyProps>(code => code.CreateKey)
+const ChangeKey = keyForms.component<ChangeKeyProps & { readonly key: string }>(code => code.ChangeKey, null)
 
 /** One account: its credits, what can be changed, its keys. */
 export const AccountDetails = ({ name }: { readonly name: string }) => {

@@ -33,22 +33,37 @@ const keyEndingOf = (search: string): string | undefined => /^(?:…|\.{2,3})?([
 /** A whole key is a secret, which an address must not have: its end finds it too. */
 const withoutKey = (search: string): string => search.replace(/\btg_[0-9A-Za-z]{16,}([0-9A-Za-z]{4})\b/g, '…$1')
 
+/** To look for keys reads all of them: not for each word that has four letters while it is typed. */
+const typingPauseMs = 300
+
+/** The value once it has been the same for a while; undefined before. */
+const useAfterTyping = (value: string | undefined): string | undefined => {
+  const settled = useSignal(value)
+  useEffect(() => {
+    const timer = setTimeout(() => (settled.value = value), typingPauseMs)
+    return () => clearTimeout(timer)
+  }, [value])
+  return settled.value === value ? value : undefined
+}
+
 interface FoundKeysProps {
   readonly ending: string
-  /** Where those that were found are kept. */
-  readonly found: { value: readonly OperatorKeyJson[] }
+  /** Where those that were found are kept; undefined while they are looked for. */
+  readonly found: { value: readonly OperatorKeyJson[] | undefined }
 }
 
 /** Keys that end so, of whichever account: each leads to its last requests. */
 const FoundKeys = ({ ending, found }: FoundKeysProps) => {
   const keys = useRequest<readonly OperatorKeyJson[]>(`/keys?${new URLSearchParams({ ending })}`, Infinity)
   const shown = keys.data.value
+  const error = keys.error.value
   useEffect(() => {
-    found.value = shown ?? []
-    return () => void (found.value = [])
-  }, [shown])
-  if (shown === undefined || shown.length === 0) return null
+    found.value = shown ?? (error === undefined ? undefined : [])
+    return () => void (found.value = undefined)
+  }, [shown, error])
   const title = `${text.keysThatEnd} ${ending}`
+  if (shown === undefined) return error === undefined ? <p class="lead">{text.lookingForKeys}</p> : <Notice text={error} />
+  if (shown.length === 0) return null
   return (
     <>
       <h2>{title}</h2>
@@ -81,8 +96,10 @@ export const Accounts = () => {
   const plans = useRequest<readonly Plan[]>('/plans', Infinity)
   const page = useRequest<AccountPageJson>(`/accounts?${new URLSearchParams(query)}`)
   const next = page.data.value?.next ?? ''
-  const foundKeys = useSignal<readonly OperatorKeyJson[]>([])
-  const keyEnding = keyEndingOf(search.value)
+  const foundKeys = useSignal<readonly OperatorKeyJson[] | undefined>(undefined)
+  const typedEnding = keyEndingOf(search.value)
+  const keyEnding = useAfterTyping(typedEnding)
+  const mayBeKey = typedEnding !== undefined && foundKeys.value?.length !== 0
   return (
     <>
       <div class="controls">
@@ -116,7 +133,7 @@ export const Accounts = () => {
       {keyEnding !== undefined && <FoundKeys key={keyEnding} ending={keyEnding} found={foundKeys} />}
       <WhenLoaded from={page}>
         {({ accounts }) =>
-          accounts.length === 0 && foundKeys.value.length > 0 ? null : accounts.length > 0 ? (
+          accounts.length === 0 && mayBeKey ? null : accounts.length > 0 ? (
             <AccountTable accounts={accounts} plans={plans.data.value ?? []} />
           ) : query.search === '' && shownState === '' ? (
             <EmptyState icon="people" title={text.none} />

@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
+import { loadLater } from '../components/load-later.tsx'
 import { Brand, Loading, NotFound, Shell, Support, ThemeSwitch, Unavailable } from '../components/shell.tsx'
 import type { NodesJson } from '../../operations/node-operations.ts'
 import { renderAfter } from '../render-after.ts'
@@ -11,7 +12,6 @@ import { texts } from '../texts.ts'
 import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
 import { Audit } from './audit.tsx'
-import { Configuration } from './configuration.tsx'
 import { Errors } from './errors.tsx'
 import { Home } from './home.tsx'
 import { Nodes } from './nodes.tsx'
@@ -23,6 +23,9 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts
 
+// A file of its own that needs nothing of others that are loaded later.
+const configuration = loadLater(() => import('./configuration.tsx'))
+
 const pages = [
   { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },
   { path: '/operator/accounts', title: text.pages.accounts, Page: Accounts, icon: 'people' },
@@ -30,7 +33,12 @@ const pages = [
   { path: '/operator/errors', title: text.pages.errors, Page: Errors, icon: 'errors' },
   { path: '/operator/requests', title: text.pages.requests, Page: Requests, icon: 'requests' },
   { path: '/operator/nodes', title: text.pages.nodes, Page: Nodes, icon: 'nodes' },
-  { path: '/operator/configuration', title: text.pages.configuration, Page: Configuration, icon: 'settings' },
+  {
+    path: '/operator/configuration',
+    title: text.pages.configuration,
+    Page: configuration.component(code => code.Configuration),
+    icon: 'settings',
+  },
   { path: '/operator/audit', title: text.pages.audit, Page: Audit, icon: 'audit' },
 ] as const
 

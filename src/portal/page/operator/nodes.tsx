@@ -103,7 +103,7 @@ interface UnconfiguredProps {
 
 /** Drained nodes that would be drained if they came back. */
 const UnconfiguredNodes = ({ nodes, onChanged }: UnconfiguredProps) => (
-  <section class="card" aria-label={text.unconfigured}>
+  <section class="card">
     <h2>{text.unconfigured}</h2>
     <p class="lead">{text.unconfiguredHelp}</p>
     <Table

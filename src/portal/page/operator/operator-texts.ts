@@ -22,6 +22,7 @@ export const operatorTexts = {
   accounts: {
     searchLabel: 'Name, label or end of a key',
     keysThatEnd: 'Keys that end in',
+    lookingForKeys: 'Looking for keys that end so…',
     sort: 'Order',
     byName: 'By name',
     byUse: 'By use today',
