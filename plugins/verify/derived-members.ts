@@ -68,17 +68,14 @@ const priceOf = (transaction: JsonObject, baseFeePerGas: string | undefined): bi
   return tipped < max ? tipped : max
 }
 
+/** `before`: the receipt before it in the block. */
 export const receiptFindings = (
-  receipts: readonly JsonObject[],
-  transactions: readonly JsonObject[],
-  header: TrustedHeader,
-): readonly Finding[] =>
-  receipts.flatMap((receipt, i) =>
-    findingsOfReceipt(receipt, transactions[i]!, toBigInt(receipts[i - 1]?.['cumulativeGasUsed'] ?? '0x0'), header),
-  )
-
-const findingsOfReceipt = (receipt: JsonObject, transaction: JsonObject, gasBefore: bigint, header: TrustedHeader): readonly Finding[] => {
-  const { number, timestamp, baseFeePerGas } = header
+  receipt: JsonObject,
+  before: JsonObject | undefined,
+  transaction: JsonObject,
+  { number, timestamp, baseFeePerGas }: TrustedHeader,
+): readonly Finding[] => {
+  const gasBefore = toBigInt(before?.['cumulativeGasUsed'] ?? '0x0')
   const { effectiveGasPrice, gasUsed, cumulativeGasUsed, contractAddress, blobGasUsed } = receipt
   const logs = toList(receipt['logs']).map(toObject)
   const timestamps = logs.map(({ blockTimestamp }) => blockTimestamp).filter(each => !isAbsent(each))

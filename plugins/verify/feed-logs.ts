@@ -1,9 +1,11 @@
 import { Cancellation } from '../../src/plugin/plugin.ts'
 import type { FeedBlock, Services, Target } from '../../src/plugin/plugin.ts'
+import { stringifySteps } from './json-steps.ts'
 import { isFailed } from './node-requests.ts'
 import { logsOf } from './proven-blocks.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
+import type { WorkTurns } from './work-turns.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 
 const requestTimeoutMs = 10_000
@@ -11,16 +13,24 @@ const maxResponseBytes = 33_554_432
 
 type FeedLogsServices = Pick<Services, 'clock' | 'heads' | 'upstreamClient' | 'network' | 'nodes' | 'methods'>
 
+interface FeedLogsOptions {
+  readonly headers: TrustedHeaders
+  readonly blocks: ProvenBlocks
+  readonly turns: WorkTurns
+}
+
 /** The logs of blocks of the feed, for subscriptions and filters: all that the receipts of the block have, whatever the node says that the feed asks. */
 export class FeedLogs {
   readonly #headers: TrustedHeaders
   readonly #blocks: ProvenBlocks
+  readonly #turns: WorkTurns
   readonly #services: FeedLogsServices
   readonly #cancellation = new Cancellation()
 
-  constructor(headers: TrustedHeaders, blocks: ProvenBlocks, services: FeedLogsServices) {
+  constructor({ headers, blocks, turns }: FeedLogsOptions, services: FeedLogsServices) {
     this.#headers = headers
     this.#blocks = blocks
+    this.#turns = turns
     this.#services = services
   }
 
@@ -35,7 +45,7 @@ export class FeedLogs {
       if (header === undefined) return undefined
       if (!this.#blocks.mayHaveLogs(header, bloom => !/^0x0*$/.test(bloom))) return '[]'
       const proven = await this.#blocks.receiptsOf(hash, call, this.#send)
-      if (proven !== undefined && !isFailed(proven)) return JSON.stringify(logsOf(proven))
+      if (proven !== undefined && !isFailed(proven)) return (await this.#turns.run(stringifySteps(logsOf(proven)))).toString()
     }
     return undefined
   }

@@ -1,9 +1,11 @@
 import { blockSelectorOf, copyReply, isFailure, isJsonNull, isJsonObject, parseHexQuantity, withContext } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Result, Services, Timer } from '../../src/plugin/plugin.ts'
-import { isFailed, notAgreed, notLinked, numberOf, toJson, toResult, voterCountOf, votersOf } from './node-requests.ts'
+import { stringifySteps } from './json-steps.ts'
+import { isFailed, notAgreed, notLinked, numberOf, toJson, toResult, toResultOf, voterCountOf, votersOf } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
+import type { WorkTurns } from './work-turns.ts'
 import { agreedValue, requiredVotesOf } from './votes.ts'
 import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
 
@@ -25,6 +27,7 @@ interface HistoryAnswersOptions {
   readonly blocks: ProvenBlocks
   readonly refuseWrong: RefuseWrong
   readonly confirmRight: ConfirmRight
+  readonly turns: WorkTurns
 }
 
 /** For so long, once enough nodes lack something, the others may still say that they have it. */
@@ -110,7 +113,8 @@ export class HistoryAnswers {
       if (proven === undefined || isFailed(proven)) return proven
       const failure = isWhole ? await this.#options.blocks.checkSenders(proven, proven.transactions.keys(), call) : undefined
       if (failure !== undefined) return failure
-      return toResult(isWhole ? proven.block : { ...proven.block, transactions: proven.hashes }, call)
+      const value = isWhole ? proven.block : { ...proven.block, transactions: proven.hashes }
+      return toResultOf(await this.#options.turns.run(stringifySteps(value)), call)
     })
   }
 
@@ -119,7 +123,7 @@ export class HistoryAnswers {
       const proven = await this.#options.blocks.receiptsOf(hash, call, next)
       if (proven === undefined || isFailed(proven)) return proven
       const failure = await this.#options.blocks.checkSenders(proven.block, proven.receipts.keys(), call)
-      return failure ?? toResult(proven.receipts, call)
+      return failure ?? toResultOf(await this.#options.turns.run(stringifySteps(proven.receipts)), call)
     })
   }
 

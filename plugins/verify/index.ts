@@ -21,6 +21,7 @@ import type { Policy, Quorum } from './policies.ts'
 import { Proofs } from './proofs.ts'
 import { provableMethods, whyUnprovable } from './provable-methods.ts'
 import { QuorumAnswers } from './quorum-answers.ts'
+import { WorkTurns } from './work-turns.ts'
 import { checkUpstreams } from './upstreams-check.ts'
 import { WrongResults } from './wrong-results.ts'
 
@@ -143,12 +144,13 @@ export default definePlugin({
     const counters = new VerifyCounters(services)
     const wrongResults = new WrongResults({ readmit, rules, counters }, services)
     const { refuse: refuseWrong, confirm: confirmRight, recordIfRight } = wrongResults
+    const turns = new WorkTurns()
     const proofs = new Proofs(
-      { agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong, confirmRight, recordIfRight },
+      { agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong, confirmRight, recordIfRight, turns },
       services,
     )
     const { blocks, headers, codes } = proofs
-    const feedLogs = new FeedLogs(headers, blocks, services)
+    const feedLogs = new FeedLogs({ headers, blocks, turns }, services)
     const checks = new AnswerChecks(
       { rules, counters, refuseWrong, confirmRight, maxBytes, headers, codes, knownHeader: hash => blocks.knownHeader(hash) },
       services,

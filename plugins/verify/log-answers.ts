@@ -1,5 +1,6 @@
 import { blockSelectorOf, isFailure, isJsonObject, parseHexQuantity, refuseTooManyResults } from '../../src/plugin/plugin.ts'
 import type { Failure, JsonObject, Method, Reply, Services } from '../../src/plugin/plugin.ts'
+import { stringifySteps } from './json-steps.ts'
 import { LogQuery } from './log-query.ts'
 import { isFailed, notAgreed, notLinked, numberOf } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
@@ -7,6 +8,7 @@ import type { TrustedHeader } from './block-header.ts'
 import { logsOf } from './proven-blocks.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
+import type { WorkTurns } from './work-turns.ts'
 import type { RefuseWrong } from './wrong-results.ts'
 
 /** The newest block of a range first. */
@@ -22,6 +24,7 @@ interface LogAnswersOptions {
   readonly headers: TrustedHeaders
   readonly blocks: ProvenBlocks
   readonly refuseWrong: RefuseWrong
+  readonly turns: WorkTurns
 }
 
 /** Blocks whose receipts are requested at once. */
@@ -57,7 +60,7 @@ export class LogAnswers {
         const proven = request ?? notLinked(call)
         if (isFailed(proven)) return proven
         bytes += proven.encodedBytes + proven.block.encodedBytes
-        for (const log of logsOf(proven)) if (query.selects(log)) logs.push(log)
+        await this.#options.turns.run(query.selectSteps(logsOf(proven), logs))
       }
       if (logs.length > (method.maxResults ?? Infinity))
         return refuseTooManyResults(method.maxResults ?? 0, { source: target.source, upstream: target.name })
@@ -66,7 +69,8 @@ export class LogAnswers {
     const last = logs.at(-1)
     if (last !== undefined)
       await this.#services.heads.reportHeight(target.name, parseHexQuantity(last['blockNumber']) ?? 0, String(last['blockHash']))
-    return { source: target.source, upstream: target.name, result: Buffer.from(JSON.stringify(logs)), count: logs.length }
+    const result = await this.#options.turns.run(stringifySteps(logs))
+    return { source: target.source, upstream: target.name, result, count: logs.length }
   }
 
   async #chainOf(call: VerifiedCall, method: Method, next: NextPlugin): Promise<HeaderChain | Failure | undefined> {

@@ -2,6 +2,7 @@ import { keccak256 } from '../../src/plugin/plugin.ts'
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
 import { MalformedMember, toBytes } from './hex.ts'
 import { bloomBitsOf, hasBits } from './logs-bloom.ts'
+import type { Steps } from './work-turns.ts'
 
 /** The values of one position of a filter, in lower case; undefined for any. */
 type Accepted = ReadonlySet<string> | undefined
@@ -24,6 +25,9 @@ export const hasTopics = ({ topics }: JsonObject, expected: readonly Accepted[])
 /** As geth and subscriptions: a position that accepts any topic needs one. Other nodes may differ, so that it is no rule for their logs. */
 const hasEnoughTopics = ({ topics }: JsonObject, { length }: readonly Accepted[]): boolean =>
   length === 0 || (Array.isArray(topics) && topics.length >= length)
+
+/** As which a log counts that is compared. */
+const logBytes = 128
 
 /** Which logs a filter selects, and which blooms may have one. */
 export class LogQuery {
@@ -56,7 +60,15 @@ export class LogQuery {
     return bloom.some(byte => byte !== 0) && this.#bits.every(values => values.some(bits => hasBits(bloom, bits)))
   }
 
-  selects(log: JsonObject): boolean {
+  /** Adds those of the logs that are asked for. */
+  *selectSteps(logs: readonly JsonObject[], to: JsonObject[]): Steps<void> {
+    for (const log of logs) {
+      if (this.#selects(log)) to.push(log)
+      yield logBytes
+    }
+  }
+
+  #selects(log: JsonObject): boolean {
     return accepts(this.#address, log['address']) && hasEnoughTopics(log, this.#positions) && hasTopics(log, this.#positions)
   }
 }

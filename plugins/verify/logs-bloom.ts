@@ -1,11 +1,17 @@
 import { keccak256 } from '../../src/plugin/plugin.ts'
 import type { Json } from '../../src/plugin/plugin.ts'
 import { toBytes, toHex, toList, toObject } from './hex.ts'
+import { runAtOnce } from './work-turns.ts'
+import type { Steps } from './work-turns.ts'
 
 const bloomBytes = 256
+/** As which a log counts that is hashed. */
+const logBytes = 256
 
 /** The bloom filter of these logs, as in a receipt. Each address and topic takes 2 us the first time. */
-export const logsBloomOf = (logs: readonly Json[]): string => {
+export const logsBloomOf = (logs: readonly Json[]): string => runAtOnce(logsBloomSteps(logs))
+
+export function* logsBloomSteps(logs: readonly Json[]): Steps<string> {
   const bloom = Buffer.alloc(bloomBytes)
   const added = new Set<string>()
   for (const log of logs) {
@@ -17,6 +23,7 @@ export const logsBloomOf = (logs: readonly Json[]): string => {
       added.add(key)
       addTo(bloom, bytes)
     }
+    yield logBytes
   }
   return toHex(bloom)
 }

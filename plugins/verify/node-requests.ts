@@ -57,10 +57,12 @@ export const isFailed = <T extends object>(value: T | Failure): value is Failure
 export const toJson = ({ result }: Result): Json => JSON.parse(toBuffer(result).toString())
 
 /** A result of the gateway's own, made from answers of the call's node. */
-export const toResult = (value: Json, { context: { target } }: VerifiedCall): Result => ({
+export const toResult = (value: Json, call: VerifiedCall): Result => toResultOf(Buffer.from(JSON.stringify(value)), call)
+
+export const toResultOf = (result: Buffer, { context: { target } }: VerifiedCall): Result => ({
   source: target.source,
   upstream: target.name,
-  result: Buffer.from(JSON.stringify(value)),
+  result,
 })
 
 /** The own nodes that have a say: a node of another chain has none. */

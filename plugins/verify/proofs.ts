@@ -14,6 +14,7 @@ import { ProvenCodes } from './proven-codes.ts'
 import { Readmission } from './readmission.ts'
 import { StateAnswers } from './state-answers.ts'
 import { TrustedHeaders } from './trusted-headers.ts'
+import type { WorkTurns } from './work-turns.ts'
 import type { ConfirmRight, RecordIfRight, RefuseWrong } from './wrong-results.ts'
 
 interface ProofsOptions {
@@ -27,6 +28,7 @@ interface ProofsOptions {
   readonly refuseWrong: RefuseWrong
   readonly confirmRight: ConfirmRight
   readonly recordIfRight: RecordIfRight
+  readonly turns: WorkTurns
 }
 
 /** Answers calls about one part of the chain. */
@@ -55,15 +57,15 @@ export class Proofs {
   readonly #provable: ReadonlyMap<string, { readonly method: Method; readonly answers: ProvenAnswers }>
 
   constructor(options: ProofsOptions, services: Services) {
-    const { agree, rules, refuseWrong, confirmRight, recordIfRight } = options
+    const { agree, rules, refuseWrong, confirmRight, recordIfRight, turns } = options
     const { methods, network } = services
     this.#options = options
     this.#services = services
-    this.blocks = new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes })
+    this.blocks = new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes, turns })
     this.headers = new TrustedHeaders({ agree, knownHeader: hash => this.blocks.knownHeader(hash) }, services)
     this.#feedHeaders = new FeedHeaders(header => this.blocks.recordHeader(header), services)
     const answersOf = this.#openAnswers(this.blocks)
-    const answersAloneOf = this.#openAnswers(new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes: 0 }))
+    const answersAloneOf = this.#openAnswers(new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes: 0, turns }))
     this.#readmission = new Readmission(
       { recordIfRight, proveAlone: (call, method, next) => answersAloneOf(method.name).answer(call, method, next) },
       services,
@@ -110,8 +112,8 @@ export class Proofs {
   }
 
   #openAnswers(blocks: ProvenBlocks): (name: string) => ProvenAnswers {
-    const { agree, maxBlocks, maxProofBytes, refuseWrong, confirmRight } = this.#options
-    const common = { headers: this.headers, blocks, refuseWrong, confirmRight }
+    const { agree, maxBlocks, maxProofBytes, refuseWrong, confirmRight, turns } = this.#options
+    const common = { headers: this.headers, blocks, refuseWrong, confirmRight, turns }
     const states = new StateAnswers({ ...common, codes: this.codes }, this.#services)
     const history = new HistoryAnswers({ ...common, agree }, this.#services)
     const logs = new LogAnswers({ ...common, maxBlocks, maxProofBytes, onUse: () => this.#feedHeaders.use() }, this.#services)

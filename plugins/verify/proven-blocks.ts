@@ -5,17 +5,19 @@ import { emptyListHash, toTrustedHeader } from './block-header.ts'
 import type { TrustedHeader } from './block-header.ts'
 import type { ChainRules, Finding } from './chain-rules.ts'
 import { MalformedMember, isSameHex, toHex, toList, toObject } from './hex.ts'
+import { parseSteps } from './json-steps.ts'
 import { isFailed, notLinked, notProvable, send, toJson, toResult } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { receiptFindings, senderFinding, transactionFindings, withdrawalsFinding, withoutPendingPrice } from './derived-members.ts'
-import { logsBloomOf } from './logs-bloom.ts'
-import { coveredReceiptsOf, isEncodableIn, lengthOf } from './receipts-root.ts'
+import { logsBloomSteps } from './logs-bloom.ts'
+import { coveredReceiptsSteps, isEncodableIn, lengthOf } from './receipts-root.ts'
 import { headerFinding, orderFinding } from './result-checks.ts'
 import { SharedRequests } from './shared-requests.ts'
 import { encodeTransaction, hasKnownEncoding, isSigned, withoutUncovered } from './transaction-encoding.ts'
 import { senderOf } from './transaction-sender.ts'
 import { emptyRoot } from './trie-proof.ts'
-import { trieRootOf } from './trie-root.ts'
+import { trieRootSteps } from './trie-root.ts'
+import type { Steps, WorkTurns } from './work-turns.ts'
 import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
 
 /** A block whose transactions are those of its header. */
@@ -47,9 +49,12 @@ interface ProvenBlocksOptions {
   readonly rules: ChainRules
   /** Of blocks, and as many of receipts. 0: nothing is shared between calls, as each node must show what it says. */
   readonly maxCachedBytes: number
+  readonly turns: WorkTurns
 }
 
 const maxCachedHeaders = 2048
+/** They take 4 to 8 ms. */
+const sendersPerTurn = 32
 /** A value that is parsed takes about twice the bytes of its text. */
 const bytesPerByte = 2
 const minEntryBytes = 1024
@@ -94,10 +99,10 @@ export class ProvenBlocks {
   }
 
   /** No node chooses what is seen here: the header has both roots. */
-  #compareBloom(proven: ProvenReceipts): void {
+  async #compareBloom(proven: ProvenReceipts): Promise<void> {
     const logs = logsOf(proven)
     if (this.#options.rules.areAllKnown || this.#areBloomsRight === false || logs.length === 0) return
-    this.#areBloomsRight = logsBloomOf(logs) === proven.block.header.logsBloom
+    this.#areBloomsRight = (await this.#options.turns.run(logsBloomSteps(logs))) === proven.block.header.logsBloom
   }
 
   /** Undefined where the node lacks it. */
@@ -152,7 +157,7 @@ export class ProvenBlocks {
       const reply = await send(shared, request, next)
       if (isFailure(reply)) return reply
       if (isJsonNull(reply.result)) return 'missing'
-      const value = toJson(reply)
+      const value = await this.#options.turns.run(parseSteps(reply.result))
       const header = toTrustedHeader(value, block => isSameHex(block['hash'], hash))
       const answer = { reply, request, header: header ?? this.#headers.get(hash) }
       if (answer.header === undefined) {
@@ -160,9 +165,9 @@ export class ProvenBlocks {
         if (isFailed(other)) return other
         return this.#options.refuseWrong(reply, { cause: 'the header is not that of the hash', request }, shared)
       }
-      const prove = () =>
-        header === undefined ? 'the header is not that of the hash' : toProvenBlock(value, header, reply.result.byteLength)
-      return this.#accept(answer, shared, this.#blocks, hash, prove)
+      const bytes = reply.result.byteLength
+      const proof = header === undefined ? 'the header is not that of the hash' : provenBlockSteps(value, header, bytes)
+      return this.#accept(answer, shared, this.#blocks, hash, proof)
     })
     if (block === 'missing') return undefined
     if (!isFailed(block)) this.recordHeader(block.header)
@@ -184,9 +189,8 @@ export class ProvenBlocks {
       if (isFailed(block)) return block
       if (isJsonNull(reply.result)) return notLinked(shared)
       const answer = { reply, request, header: block.header }
-      const prove = () => toProvenReceipts(toJson(reply), block, reply.result.byteLength)
-      const proven = this.#accept(answer, shared, this.#receipts, hash, prove)
-      if (!isFailed(proven)) this.#compareBloom(proven)
+      const proven = await this.#accept(answer, shared, this.#receipts, hash, provenReceiptsSteps(reply, block))
+      if (!isFailed(proven)) await this.#compareBloom(proven)
       return proven
     })
     return receipts === 'missing' ? undefined : receipts
@@ -195,9 +199,12 @@ export class ProvenBlocks {
   /** No root has the senders of transactions: they are computed for answers that show them, in 0.1 to 0.2 ms each. A failure where one is another. */
   async checkSenders(block: ProvenBlock, positions: Iterable<number>, call: VerifiedCall): Promise<Failure | undefined> {
     const { header, transactions, checkedSenders } = block
+    let checkedCount = 0
     for (const i of positions) {
       const transaction = transactions[i]!
       if (checkedSenders.has(i) || !isSigned(transaction)) continue
+      checkedCount += 1
+      if (checkedCount % sendersPerTurn === 0) await this.#options.turns.next()
       const findings = [senderFinding(transaction, await senderOf(transaction), header)]
       const failure = this.#findBroken(findings, { reply: toResult(transaction, call), request: undefined, header }, call)
       if (failure !== undefined) {
@@ -211,15 +218,15 @@ export class ProvenBlocks {
   }
 
   /** Keeps what is proven; a failure for what is not. */
-  #accept<T extends ProvenBlock | ProvenReceipts>(
+  async #accept<T extends ProvenBlock | ProvenReceipts>(
     answer: NodeAnswer,
     call: VerifiedCall,
     cache: LRUCache<string, T>,
     hash: string,
-    prove: () => Checked<T>,
-  ): T | Failure {
+    proof: Steps<Checked<T>> | string,
+  ): Promise<T | Failure> {
     const { reply, request, header } = answer
-    const checked = withoutMalformed(prove)
+    const checked = typeof proof === 'string' ? proof : await this.#options.turns.run(withoutMalformed(proof))
     if (typeof checked === 'string' && checked !== 'unknown')
       return this.#options.refuseWrong(reply, { cause: checked, request, header }, call)
     const failure = typeof checked === 'string' ? undefined : this.#findBroken(checked.findings, answer, call)
@@ -255,40 +262,55 @@ interface NodeAnswer {
 /** What is proven, with what no root shows; or what is wrong; or `unknown` for types of transactions, and forms of receipts, that are not known here. */
 type Checked<T> = { readonly value: T; readonly findings: readonly Finding[] } | 'unknown' | (string & {})
 
-const withoutMalformed = <T>(prove: () => Checked<T>): Checked<T> => {
+function* withoutMalformed<T>(proof: Steps<Checked<T>>): Steps<Checked<T>> {
   try {
-    return prove()
+    return yield* proof
   } catch (error) {
     if (error instanceof MalformedMember) return 'a member is missing or malformed'
     throw error
   }
 }
 
-const toProvenBlock = (json: Json, header: TrustedHeader, bytes: number): Checked<ProvenBlock> => {
+function* provenBlockSteps(json: Json, header: TrustedHeader, bytes: number): Steps<Checked<ProvenBlock>> {
   const block = toObject(json)
   const transactions = toList(block['transactions']).map(toObject)
   if (!transactions.every(hasKnownEncoding)) return 'unknown'
-  const encodings = transactions.map(encodeTransaction)
-  if (toHex(trieRootOf(encodings)) !== header.transactionsRoot) return 'transactions are not those of the header'
-  const hashes = encodings.map(encoding => toHex(keccak256(encoding)))
+  const encodings: Buffer[] = []
+  const hashes: string[] = []
+  for (const transaction of transactions) {
+    const encoding = encodeTransaction(transaction)
+    encodings.push(encoding)
+    hashes.push(toHex(keccak256(encoding)))
+    yield memberBytes + encoding.length
+  }
+  if (toHex(yield* trieRootSteps(encodings)) !== header.transactionsRoot) return 'transactions are not those of the header'
   if (!transactions.every((each, i) => isSameHex(each['hash'], hashes[i]) && isAt(each, header, i)))
     return 'a transaction is not where it says'
   if (!hasUnclesOf(block)) return 'uncles are not those of the header'
-  const covered = transactions.map(each => withoutPendingPrice(withoutUncovered(each), header))
-  const findings = [withdrawalsFinding(block, header), ...covered.flatMap(each => transactionFindings(each, header))]
+  const covered: JsonObject[] = []
+  const findings = [withdrawalsFinding(block, header)]
+  for (const transaction of transactions) {
+    const each = withoutPendingPrice(withoutUncovered(transaction), header)
+    covered.push(each)
+    findings.push(...transactionFindings(each, header))
+    yield memberBytes
+  }
   const value = { header, block: { ...block, transactions: covered }, transactions: covered, hashes, checkedSenders: new Set<number>() }
   return { value: { ...value, bytes, encodedBytes: lengthOf(encodings) }, findings }
 }
+
+/** As which the members of a transaction, a receipt or a log count that are compared. */
+const memberBytes = 256
 
 /** A block has up to two uncles, of which the header has the hash of their headers. */
 const hasUnclesOf = ({ uncles, sha3Uncles }: JsonObject): boolean =>
   isSameHex(sha3Uncles, emptyListHash) === (uncles === undefined || toList(uncles).length === 0)
 
-const toProvenReceipts = (json: Json, block: ProvenBlock, bytes: number): Checked<ProvenReceipts> => {
+function* provenReceiptsSteps({ result }: Result, block: ProvenBlock): Steps<Checked<ProvenReceipts>> {
   const { header, transactions, hashes } = block
-  const receipts = toList(json).map(toObject)
+  const receipts = toList(yield* parseSteps(result)).map(toObject)
   if (!receipts.every(receipt => isEncodableIn(receipt, header))) return 'unknown'
-  const covered = receipts.length === transactions.length ? coveredReceiptsOf(receipts, header) : undefined
+  const covered = receipts.length === transactions.length ? yield* coveredReceiptsSteps(receipts, header) : undefined
   if (covered === undefined) return 'receipts are not those of the header'
   if (covered === 'unknown') return 'unknown'
   let logIndex = 0
@@ -298,9 +320,17 @@ const toProvenReceipts = (json: Json, block: ProvenBlock, bytes: number): Checke
       const isHere = isSameHex(log['transactionHash'], hashes[i]) && isAt(log, header, i) && parseHexQuantity(log['logIndex']) === logIndex
       if (!isHere || log['removed'] === true) return 'a log is not where it says'
       logIndex += 1
+      yield memberBytes
     }
   }
-  return { value: { block, ...covered, bytes }, findings: receiptFindings(covered.receipts, transactions, header) }
+  const findings: Finding[] = []
+  let before: JsonObject | undefined
+  for (const [i, receipt] of covered.receipts.entries()) {
+    findings.push(...receiptFindings(receipt, before, transactions[i]!, header))
+    before = receipt
+    yield memberBytes * (1 + toList(receipt['logs']).length)
+  }
+  return { value: { block, ...covered, bytes: result.byteLength }, findings }
 }
 
 /** Whether a transaction, a receipt or a log says of itself that it is of the transaction at that position. */

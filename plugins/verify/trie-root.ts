@@ -1,6 +1,8 @@
 import { keccak256 } from '../../src/plugin/plugin.ts'
 import { encodeRlp } from './rlp.ts'
 import type { RlpItem } from './rlp.ts'
+import { runAtOnce } from './work-turns.ts'
+import type { Steps } from './work-turns.ts'
 
 interface Entry {
   /** The key in half bytes. */
@@ -9,9 +11,11 @@ interface Entry {
 }
 
 /** The root of the trie over a list, as in a block's header: its keys are the positions (RLP). 200 receipts take 1 ms. */
-export const trieRootOf = (values: readonly Uint8Array[]): Buffer => {
+export const trieRootOf = (values: readonly Uint8Array[]): Buffer => runAtOnce(trieRootSteps(values))
+
+export function* trieRootSteps(values: readonly Uint8Array[]): Steps<Buffer> {
   const entries = values.map((value, i) => ({ path: nibblesOf(encodeRlp(indexBytesOf(i))), value }))
-  return keccak256(encodeRlp(nodeOf(entries, 0)))
+  return keccak256(encodeRlp(yield* nodeSteps(entries, 0)))
 }
 
 const indexBytesOf = (i: number): Buffer => {
@@ -24,16 +28,18 @@ export const nibblesOf = (bytes: Uint8Array): number[] => Array.from(bytes).flat
 const empty = Buffer.alloc(0)
 
 /** The node over entries whose paths are the same up to `depth`. */
-const nodeOf = (entries: readonly Entry[], depth: number): RlpItem => {
+function* nodeSteps(entries: readonly Entry[], depth: number): Steps<RlpItem> {
   const [first] = entries
   if (first === undefined) return empty
   if (entries.length === 1) return [compactPath(first.path.slice(depth), true), first.value]
   const shared = sharedLengthOf(entries, depth)
-  if (shared > 0) return [compactPath(first.path.slice(depth, depth + shared), false), referenceTo(nodeOf(entries, depth + shared))]
-  const children = Array.from({ length: 16 }, (_, nibble) => {
+  if (shared > 0)
+    return [compactPath(first.path.slice(depth, depth + shared), false), yield* referenceSteps(yield* nodeSteps(entries, depth + shared))]
+  const children: RlpItem[] = []
+  for (let nibble = 0; nibble < 16; nibble++) {
     const below = entries.filter(({ path }) => path[depth] === nibble)
-    return below.length === 0 ? empty : referenceTo(nodeOf(below, depth + 1))
-  })
+    children.push(below.length === 0 ? empty : yield* referenceSteps(yield* nodeSteps(below, depth + 1)))
+  }
   return [...children, entries.find(({ path }) => path.length === depth)?.value ?? empty]
 }
 
@@ -45,8 +51,9 @@ const sharedLengthOf = ([first, ...others]: readonly Entry[], depth: number): nu
 }
 
 /** A node of less than 32 bytes stands in its parent itself. */
-const referenceTo = (node: RlpItem): RlpItem => {
+function* referenceSteps(node: RlpItem): Steps<RlpItem> {
   const bytes = encodeRlp(node)
+  yield bytes.length
   return bytes.length < 32 ? node : keccak256(bytes)
 }
 

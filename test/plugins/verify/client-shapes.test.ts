@@ -4,6 +4,10 @@ import { headerHashOf } from '../../../plugins/verify/block-header.ts'
 import { logsBloomOf } from '../../../plugins/verify/logs-bloom.ts'
 import { coveredReceiptsOf, receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
 import type { Json } from '../../../src/plugin/call.ts'
+import { parseSteps, stringifySteps } from '../../../plugins/verify/json-steps.ts'
+import { runAtOnce } from '../../../plugins/verify/work-turns.ts'
+import { answerAt, contracts, createBlock } from './model-blocks.ts'
+import type { Node } from './proof-fixture.ts'
 import { createClientBlock, failedCreation, nodeOf } from './client-block.ts'
 import type { ClientBlock } from './client-block.ts'
 import { recordedAnswers } from './official-chain.ts'
@@ -348,4 +352,43 @@ t.test('numbers of more than 256 bits, which zeros do not change the hash of, ar
   t.throws(() => headerHashOf({ ...plain.block, extraData: `0x${'00'.repeat(300_000)}` }))
   const { call } = openProofs({ one: nodeOf({ ...plain, block: long }), two: nodeOf(plain) }, known)
   t.equal(await call('eth_getBlockByHash', hash, false), undefined)
+})
+
+t.test('work that takes long is done in turns of the event loop', async t => {
+  t.test('JSON that is parsed and written in steps is as at once', t => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.nat({ max: 40 }), fc.constantFrom(0, 2), (value, maxBytesAtOnce, space) => {
+        const text = JSON.stringify(value, null, space)
+        const parsed = runAtOnce(parseSteps(Buffer.from(text), maxBytesAtOnce))
+        t.equal(JSON.stringify(parsed), JSON.stringify(value))
+        t.equal(runAtOnce(stringifySteps(JSON.parse(text) as Json)).toString(), JSON.stringify(value))
+      }),
+      { examples: [[{ 'a"\\': ['\\', '"]', {}, [], Array.from({ length: 40 }, (_, i) => i)], ['__proto__']: 1 }, 0, 2]] },
+    )
+    t.end()
+  })
+
+  t.test('a block with 10,000 logs, also of one transaction, leaves other calls their turns', async t => {
+    for (const [maxTransactions, maxLogs] of [
+      [200, 50],
+      [1, 10_000],
+    ] as const) {
+      const block = createBlock(undefined, () => 0.99999, { maxTransactions, maxLogs, contracts })
+      const node: Node = async request => answerAt(block, request)
+      for (const method of ['eth_getLogs', 'eth_getBlockReceipts'] as const) {
+        const { call } = openProofs({ one: node, two: node }, { head: () => block.number, maxProofBytes: 1 << 28, chainId: 777 })
+        const blockNumber = block.header['number']!
+        let [turns, isDone] = [0, false]
+        const countTurn = () => {
+          turns += 1
+          if (!isDone) setImmediate(countTurn)
+        }
+        setImmediate(countTurn)
+        const answer = await call(method, method === 'eth_getLogs' ? { fromBlock: blockNumber, toBlock: blockNumber } : blockNumber)
+        isDone = true
+        t.equal((answer as readonly Json[]).length, method === 'eth_getLogs' ? 10_000 : maxTransactions)
+        t.ok(turns > 40, `${method}: ${turns} turns`)
+      }
+    }
+  })
 })
