@@ -22,7 +22,10 @@ export const withdrawalsFinding = ({ withdrawals, withdrawalsRoot }: JsonObject,
   toFinding(
     'a block has the withdrawals of its root',
     number,
-    () => isAbsent(withdrawalsRoot) || isSameHex(withdrawalsRootOf(withdrawals), withdrawalsRoot),
+    () =>
+      isAbsent(withdrawalsRoot)
+        ? isAbsent(withdrawals) || toList(withdrawals).length === 0
+        : isSameHex(withdrawalsRootOf(withdrawals), withdrawalsRoot),
     Array.isArray(withdrawals) && withdrawals.length > 0,
   )
 
@@ -89,7 +92,11 @@ export const receiptFindings = (
     toFinding(
       'the gas price of a receipt follows from the fees of its transaction',
       number,
-      () => isAbsent(effectiveGasPrice) || toBigInt(effectiveGasPrice) === priceOf(transaction, baseFeePerGas),
+      // Some nodes write none for a deposit of the OP stack.
+      () =>
+        isAbsent(effectiveGasPrice) ||
+        (isAbsent(transaction['gasPrice']) && !hasDynamicFee(transaction)) ||
+        toBigInt(effectiveGasPrice) === priceOf(transaction, baseFeePerGas),
       hasDynamicFee(transaction),
     ),
     toFinding(

@@ -4,7 +4,7 @@ import type { Failure, Json, JsonObject, Request, Result } from '../../src/plugi
 import { emptyListHash, toTrustedHeader } from './block-header.ts'
 import type { TrustedHeader } from './block-header.ts'
 import type { ChainRules, Finding } from './chain-rules.ts'
-import { MalformedMember, isSameHex, toHex, toList, toObject } from './hex.ts'
+import { MalformedMember, isAbsent, isSameHex, toHex, toList, toObject } from './hex.ts'
 import { parseSteps } from './json-steps.ts'
 import { isFailed, notLinked, notProvable, send, toJson, toResult } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
@@ -199,10 +199,11 @@ export class ProvenBlocks {
   /** No root has the senders of transactions: they are computed for answers that show them, in 0.1 to 0.2 ms each. A failure where one is another. */
   async checkSenders(block: ProvenBlock, positions: Iterable<number>, call: VerifiedCall): Promise<Failure | undefined> {
     const { header, transactions, checkedSenders } = block
+    const { areAllKnown } = this.#options.rules
     let checkedCount = 0
     for (const i of positions) {
       const transaction = transactions[i]!
-      if (checkedSenders.has(i) || !isSigned(transaction)) continue
+      if (checkedSenders.has(i) || !(areAllKnown || isSigned(transaction))) continue
       checkedCount += 1
       if (checkedCount % sendersPerTurn === 0) await this.#options.turns.next()
       const findings = [senderFinding(transaction, await senderOf(transaction), header)]
@@ -318,7 +319,7 @@ function* provenReceiptsSteps({ result }: Result, block: ProvenBlock): Steps<Che
     if (!isSameHex(receipt['transactionHash'], hashes[i]) || !isAt(receipt, header, i)) return 'a receipt is not where it says'
     for (const log of toList(receipt['logs']).map(toObject)) {
       const isHere = isSameHex(log['transactionHash'], hashes[i]) && isAt(log, header, i) && parseHexQuantity(log['logIndex']) === logIndex
-      if (!isHere || log['removed'] === true) return 'a log is not where it says'
+      if (!isHere || (!isAbsent(log['removed']) && log['removed'] !== false)) return 'a log is not where it says'
       logIndex += 1
       yield memberBytes
     }

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
 import type { TrustedHeader } from './block-header.ts'
-import { isAbsent, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
+import { MalformedMember, isAbsent, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
 import { logsBloomOf } from './logs-bloom.ts'
 import { encodeRlp } from './rlp.ts'
 import type { RlpItem } from './rlp.ts'
@@ -77,7 +77,7 @@ function* receiptSteps(receipt: JsonObject): Steps<Buffer> {
     yield logBytes
   }
   const encoding = encodeRlp([
-    isAbsent(status) ? toBytes(root) : toQuantityBytes(status),
+    isAbsent(status) ? toStateRoot(root) : toStatus(status),
     toQuantityBytes(cumulativeGasUsed),
     // Some providers leave it out.
     toBytes(isAbsent(logsBloom) ? logsBloomOf(logs) : logsBloom),
@@ -88,6 +88,22 @@ function* receiptSteps(receipt: JsonObject): Steps<Buffer> {
   ])
   yield encoding.length
   return Buffer.concat([toQuantityBytes(typeNameOf(receipt)), encoding])
+}
+
+/** Of 32 bytes, so that no status is shown as a root. */
+const toStateRoot = (root: Json | undefined): Buffer => {
+  const bytes = toBytes(root)
+  if (bytes.length !== stateRootBytes) throw new MalformedMember()
+  return bytes
+}
+
+const stateRootBytes = 32
+
+/** 0 or 1, so that no root is shown as a status. */
+const toStatus = (status: Json): Buffer => {
+  const bytes = toQuantityBytes(status)
+  if (bytes.length > 1 || (bytes[0] ?? 1) !== 1) throw new MalformedMember()
+  return bytes
 }
 
 /** As which a log counts that is encoded. */

@@ -39,9 +39,17 @@ const accessList: ToItem = transaction =>
 const blobHashes: ToItem = ({ blobVersionedHashes }) => toList(blobVersionedHashes).map(toBytes)
 
 /** Some nodes write `v` alone, and some as that of an old transaction. */
-const parityOf = ({ yParity, v }: JsonObject): Buffer => {
-  const parity = isAbsent(yParity) ? parityOfV(toBigInt(v)) : toBigInt(yParity)
-  return toQuantityBytes(toHexQuantity(parity))
+const parityOf = (members: JsonObject): Buffer => {
+  const { yParity, v } = members
+  if (!isAbsent(yParity)) return toQuantityBytes(yParity)
+  if (!isParity(members)) throw new MalformedMember()
+  return toQuantityBytes(toHexQuantity(parityOfV(toBigInt(v))))
+}
+
+/** Whether `v` says nothing besides the parity, and perhaps the chain. */
+const isParity = ({ v, chainId }: JsonObject): boolean => {
+  const number = toBigInt(v)
+  return [0n, 1n, 27n, 28n].includes(number) || (!isAbsent(chainId) && chainIdOfV(number) === toBigInt(chainId))
 }
 
 /** Old transactions have 27 or 28, and since EIP-155 35 or 36 and twice the chain ID. */
@@ -218,7 +226,7 @@ export const withoutUncovered = (transaction: JsonObject): JsonObject => {
   if (type === '0x0') {
     if (!isAbsent(yParity) && !isOfV(yParity, parityOfV(toBigInt(v)))) uncovered.push('yParity')
     if (!isAbsent(chainId) && !isOfV(chainId, chainIdOfV(toBigInt(v)))) uncovered.push('chainId')
-  } else if (!isAbsent(v) && !isAbsent(yParity) && !isOfV(yParity, parityOfV(toBigInt(v)))) uncovered.push('v')
+  } else if (!isAbsent(v) && !isAbsent(yParity) && !(isParity(transaction) && isOfV(yParity, parityOfV(toBigInt(v))))) uncovered.push('v')
   if (!isAbsent(bytes) && !isAbsent(data) && !toBytes(bytes).equals(toBytes(data))) uncovered.push('data')
   return uncovered.length === 0
     ? transaction

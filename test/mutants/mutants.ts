@@ -853,6 +853,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/plugins/verify/client-shapes.test.ts'],
   },
   {
+    rule: 'a short signature is one where the hash of the transaction is right',
+    file: 'plugins/verify/result-checks.ts',
+    text: 'holds: isOfHash,',
+    broken: 'holds: isEncodable(transaction) && isOfHash,',
+    tests: ['test/plugins/verify/client-shapes.test.ts'],
+  },
+  {
+    rule: 'a sender is that of the signature, however short that is',
+    file: 'plugins/verify/proven-blocks.ts',
+    text: 'areAllKnown || isSigned(transaction)',
+    broken: 'isSigned(transaction)',
+    tests: ['test/plugins/verify/client-shapes.test.ts'],
+  },
+  {
     rule: 'a block with many logs is verified in many turns of the event loop',
     file: 'plugins/verify/work-turns.ts',
     text: 'bytes < maxBytesPerTurn',

@@ -1,7 +1,11 @@
 import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import { headerHashOf } from '../../../plugins/verify/block-header.ts'
+import { toHex } from '../../../plugins/verify/hex.ts'
 import { logsBloomOf } from '../../../plugins/verify/logs-bloom.ts'
+import { encodeTransaction } from '../../../plugins/verify/transaction-encoding.ts'
+import { emptyRoot } from '../../../plugins/verify/trie-proof.ts'
+import { trieRootOf } from '../../../plugins/verify/trie-root.ts'
 import { coveredReceiptsOf, receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { parseSteps, stringifySteps } from '../../../plugins/verify/json-steps.ts'
@@ -183,6 +187,7 @@ t.test('members that no hash covers', async t => {
     'a chain ID without one in v': lie(1, { chainId: '0x99' }),
     'another parity than that of v': lie(0, { yParity: '0x7' }),
     'another v than the parity': lie(4, { v: parityOf(plain.transactions[4]!) === '0x0' ? '0x1' : '0x0' }),
+    'a v that is none': lie(4, { v: parityOf(plain.transactions[4]!) === '0x0' ? '0x99' : '0x9a' }),
     'blobs of a transaction without': lie(4, { blobVersionedHashes: [`0x01${'9'.repeat(62)}`] }),
     'authorizations of a transaction without': lie(4, { authorizationList: [{ address: `0x${'9'.repeat(40)}` }] }),
     'other data than the input': lie(4, { data: '0x9999' }),
@@ -224,6 +229,93 @@ t.test('members that no hash covers', async t => {
     const open = (i: number) => openProofs({ one: nodeOf({ ...plain, receipts: withoutContract(i) }), two: nodeOf(plain) }, known)
     t.equal(await open(2).call('eth_getBlockReceipts', number), undefined)
     t.ok(await open(failedCreation).call('eth_getBlockReceipts', number))
+  })
+})
+
+t.test('a signature that is short, as of contracts that each chain has at one address', async t => {
+  // The deployment of the contract of beacon roots, as EIP-4788 has it.
+  const deployment: JsonMembers = {
+    ...{ type: '0x0', nonce: '0x0', to: null, gas: '0x3d090', gasPrice: '0xe8d4a51000', value: '0x0' },
+    input:
+      '0x60618060095f395ff33373fffffffffffffffffffffffffffffffffffffffe14604d57602036146024575f5ffd5b5f35801560495762001fff810690815414603c575f5ffd5b62001fff01545f5260205ff35b5f5ffd5b62001fff42064281555f359062001fff015500',
+    ...{ v: '0x1b', r: '0x539', s: '0x1b9b6eb1f0', from: '0x0b799c86a49deeb90402691f1041aa3af2d3c875' },
+    hash: '0xdf52c2d3bbe38820fff7b5eaab3db1b91f8e1412b56497d88388fb5d4ea1fde0',
+  }
+  const { hash: _, ...header } = plain.block
+  const unsealed = { ...header, transactionsRoot: toHex(trieRootOf([encodeTransaction(deployment)])), receiptsRoot: emptyRoot }
+  const sealed: JsonMembers = { ...unsealed, hash: headerHashOf(unsealed) }
+  const transaction: JsonMembers = { ...deployment, blockHash: sealed['hash']!, blockNumber: number, transactionIndex: '0x0' }
+  const nodeWith = (given: JsonMembers) => nodeOf({ block: sealed, transactions: [given], receipts: [] })
+
+  t.test('is accepted by check on Ethereum, and a change of the transaction is not', async t => {
+    const gateway = openVerify({ chainId: 1 })
+    t.ok(await gateway.accepts('eth_getTransactionByHash', [deployment['hash']!], transaction))
+    t.ok(await gateway.accepts('eth_getBlockByNumber', [number, true], { ...sealed, transactions: [transaction] }))
+    t.notOk(await gateway.accepts('eth_getTransactionByHash', [deployment['hash']!], { ...transaction, value: '0x1' }))
+  })
+
+  t.test('is proven with its sender, of which no other is believed', async t => {
+    const { call, log } = openProofs({ one: nodeWith(transaction), two: nodeWith(transaction) }, known)
+    t.same(await call('eth_getTransactionByHash', deployment['hash']!), transaction)
+    t.same(log.lines, [])
+    const other = openProofs({ one: nodeWith({ ...transaction, from: `0x${'9'.repeat(40)}` }), two: nodeWith(transaction) }, known)
+    t.equal(await other.call('eth_getTransactionByHash', deployment['hash']!), undefined)
+  })
+})
+
+t.test('what a root covers, under a name that says something else', async t => {
+  const open = (client: ClientBlock, honest = plain) =>
+    openProofs({ one: nodeOf(client), two: nodeOf(honest) }, { ...known, hasFailover: true })
+  const isRefused = ({ log }: ReturnType<typeof open>) =>
+    log.lines.some(({ message, fields }) => message === 'upstream returned a wrong result' && JSON.stringify(fields).includes('"one"'))
+
+  t.test('a state root is no status, and a status no state root', t => {
+    const recorded = recordedAnswers.find(({ name }) => name.endsWith('get-block-receipts-by-hash'))!.result as readonly JsonMembers[]
+    const old = { receiptsRoot: receiptsRootOf(recorded), baseFeePerGas: undefined }
+    const asStatus = recorded.map(({ root, ...receipt }) => ({ ...receipt, status: root! }) as JsonMembers)
+    t.throws(() => coveredReceiptsOf(asStatus, old))
+    const newer = { receiptsRoot: plain.block['receiptsRoot'] as string, baseFeePerGas: '0x7' }
+    const asRoot = plain.receipts.map(({ status, ...receipt }) => ({ ...receipt, root: status === '0x1' ? '0x01' : '0x' }) as JsonMembers)
+    t.throws(() => coveredReceiptsOf(asRoot, newer))
+    t.end()
+  })
+
+  t.test('a log that is proven is none that was removed, however a node writes it', async t => {
+    const logs = plain.receipts[1]!['logs'] as readonly JsonMembers[]
+    for (const removed of [true, 'true', 1]) {
+      const receipts = plain.receipts.with(1, { ...plain.receipts[1]!, logs: logs.map(log => ({ ...log, removed })) })
+      const gateway = open({ ...plain, receipts })
+      t.same(await gateway.call('eth_getBlockReceipts', number), plain.receipts)
+      t.ok(isRefused(gateway))
+    }
+  })
+
+  t.test('a block from before withdrawals has none', async t => {
+    const withWithdrawals = ['withdrawalsRoot', 'withdrawals', 'blobGasUsed', 'excessBlobGas', 'parentBeaconBlockRoot', 'requestsHash']
+    const old = await createClientBlock(without(...withWithdrawals))
+    const withdrawal = { index: '0x1', validatorIndex: '0x1', address: `0x${'9'.repeat(40)}`, amount: '0x1' }
+    for (const [withdrawals, isWrong] of [
+      [[], false],
+      [[withdrawal], true],
+    ] as const) {
+      const gateway = open({ ...old, block: { ...old.block, withdrawals } }, old)
+      t.equal(JSON.stringify(await gateway.call('eth_getBlockByNumber', number, false)).includes('validatorIndex'), false)
+      t.equal(isRefused(gateway), isWrong)
+    }
+  })
+
+  t.test('the v of a transaction of a later type is its parity, or that with the chain ID, and nothing else', async t => {
+    const i = 4
+    const parity = Number(parityOf(plain.transactions[i]!))
+    for (const [v, isWrong] of [
+      [`0x${(37 + parity).toString(16)}`, false],
+      [`0x${(153 + parity).toString(16)}`, true],
+    ] as const) {
+      const shown = without('yParity')({ ...plain.transactions[i]!, v })
+      const gateway = open({ ...plain, transactions: plain.transactions.with(i, shown) })
+      t.same(await gateway.call('eth_getTransactionByHash', shown['hash']!), isWrong ? plain.transactions[i] : shown)
+      t.equal(isRefused(gateway), isWrong)
+    }
   })
 })
 
