@@ -1,5 +1,5 @@
-import { directStage } from '../src/plugin/internal.ts'
-import { definePlugin, isJsonObject, refuse, refuseUnknownMethod, withContext } from '../src/plugin/plugin.ts'
+import { directStage, refuseUnknownMethod } from '../src/plugin/internal.ts'
+import { definePlugin, isJsonObject, refuse, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, Json, Request, Services } from '../src/plugin/plugin.ts'
 
 /** The request envelope of contract 2.2; unless `strict`, as JSON-RPC 2.0 allows it and clients send it. */

@@ -1,7 +1,7 @@
 import { directStage } from '../src/plugin/internal.ts'
-import type { DirectNext, MaybePromise } from '../src/plugin/internal.ts'
+import type { DirectNext, MaybePromise, Lookup } from '../src/plugin/internal.ts'
 import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
-import type { Call, Failure, Lookup, Origin, Reply } from '../src/plugin/plugin.ts'
+import type { Call, Failure, Origin, Reply } from '../src/plugin/plugin.ts'
 
 /** The look-up of the key; `missing` when the request has none. */
 type KeyLookup = Lookup | { readonly kind: 'missing' }

@@ -1,8 +1,16 @@
 import { LRUCache } from 'lru-cache'
-import { closestMatch, directStage, formatSuggestion, getOrCreate } from '../src/plugin/internal.ts'
-import type { DirectHandler, MethodOverride } from '../src/plugin/internal.ts'
-import { definePlugin, Misconfigured, refuse, refuseUnknownMethod, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
-import type { CallContext, Explanation, Method, MethodDescription, MethodTable, Services } from '../src/plugin/plugin.ts'
+import {
+  closestMatch,
+  directStage,
+  formatSuggestion,
+  getOrCreate,
+  Misconfigured,
+  refuseUnknownMethod,
+  memoizeFrozen,
+} from '../src/plugin/internal.ts'
+import type { DirectHandler, MethodOverride, Explanation, MethodDescription, MethodTable } from '../src/plugin/internal.ts'
+import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
+import type { CallContext, Method, Services } from '../src/plugin/plugin.ts'
 
 /** The fields of a table entry that this plugin uses. Other plugins read the table itself, without these overrides. */
 const overridableFields: readonly string[] = ['params', 'answer']

@@ -1,7 +1,7 @@
 import { directStage, networkOf, rateLimitProperties, thenMaybe } from '../src/plugin/internal.ts'
-import type { DirectHandler, MaybePromise, RateLimitOptions, RateQuota, TokenRequest, TooFewTokens } from '../src/plugin/internal.ts'
+import type { DirectHandler, MaybePromise, RateLimitOptions, RateQuota, TokenRequest, TooFewTokens, Plan } from '../src/plugin/internal.ts'
 import { copyReply, definePlugin, refuse } from '../src/plugin/plugin.ts'
-import type { Failure, Key, Plan, Reply, Services } from '../src/plugin/plugin.ts'
+import type { Failure, Key, Reply, Services } from '../src/plugin/plugin.ts'
 
 const { rate, creditRate } = rateLimitProperties
 

@@ -1,6 +1,6 @@
-import type { CachePolicy } from '../../src/plugin/internal.ts'
+import type { CachePolicy, ChainSnapshot, RawJson } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, isFailure, isJsonNull, parseHexQuantity, toBuffer } from '../../src/plugin/plugin.ts'
-import type { ChainSnapshot, Failure, RawJson, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+import type { Failure, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 
 /** A request whose answer may be final. */
 export interface CacheQuery {

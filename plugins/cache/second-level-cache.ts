@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { SharedCache, SharedCacheEntry } from '../../src/plugin/internal.ts'
-import type { ChainSnapshot, Reply, Result, Secret, Services } from '../../src/plugin/plugin.ts'
+import type { SharedCache, SharedCacheEntry, ChainSnapshot } from '../../src/plugin/internal.ts'
+import type { Reply, Result, Secret, Services } from '../../src/plugin/plugin.ts'
 import { mayBeFinal } from './finality-and-ttl.ts'
 import type { CacheQuery } from './finality-and-ttl.ts'
 

@@ -1,4 +1,4 @@
-import { withCredits } from '../../src/plugin/internal.ts'
+import { withCredits, isCharged, refuseUnknownMethod } from '../../src/plugin/internal.ts'
 import type {
   CallRecord,
   Charge,
@@ -8,9 +8,10 @@ import type {
   Ledger,
   MaybePromise,
   OutageGrace,
+  RefusalKind,
 } from '../../src/plugin/internal.ts'
-import { copyReply, isCharged, isFailure, refuse, refuseUnknownMethod, withContext } from '../../src/plugin/plugin.ts'
-import type { Call, CallContext, Failure, Method, RefusalKind, Reply, Services } from '../../src/plugin/plugin.ts'
+import { copyReply, isFailure, refuse, withContext } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Failure, Method, Reply, Services } from '../../src/plugin/plugin.ts'
 import type { FailureLimit, RecentCalls } from './failure-limit.ts'
 import { chargeKeyAndAccount } from './key-limit.ts'
 import type { SuccessfulCharge } from './key-limit.ts'

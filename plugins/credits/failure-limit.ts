@@ -1,5 +1,6 @@
 import { getOrCreate } from '../../src/plugin/internal.ts'
-import type { Clock, Timer } from '../../src/plugin/plugin.ts'
+import type { Timer } from '../../src/plugin/plugin.ts'
+import type { Clock } from '../../src/plugin/internal.ts'
 
 /** Above these shares of its calls, free failures limit an account. */
 const singleAttemptShare = 0.05

@@ -1,6 +1,7 @@
 import { getOrCreate } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, isFailure } from '../../src/plugin/plugin.ts'
-import type { ErrorCategory, Reply, Request, Services } from '../../src/plugin/plugin.ts'
+import type { Reply, Request, Services } from '../../src/plugin/plugin.ts'
+import type { ErrorCategory } from '../../src/plugin/internal.ts'
 import { fullStateBlocks, oldestBlockAge } from './upstream-capabilities.ts'
 import type { FailoverOptions } from './failover-options.ts'
 

@@ -1,4 +1,5 @@
-import type { Infer, Path, ReportProblem, Secret } from '../../src/plugin/plugin.ts'
+import type { Infer, ReportProblem, Secret } from '../../src/plugin/plugin.ts'
+import type { Path } from '../../src/plugin/internal.ts'
 
 const nodeSchema = {
   type: 'object',

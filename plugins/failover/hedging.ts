@@ -1,5 +1,6 @@
 import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
-import type { Clock, Reply, Signal, Timer } from '../../src/plugin/plugin.ts'
+import type { Reply, Signal, Timer } from '../../src/plugin/plugin.ts'
+import type { Clock } from '../../src/plugin/internal.ts'
 import { betterReply, isFinalReply } from './retries.ts'
 
 /** A request to one node, which ends early when the signal aborts. */

@@ -1,5 +1,4 @@
 import { metricDefinitions } from '../../src/plugin/internal.ts'
-import { revealSecrets } from '../../src/plugin/plugin.ts'
 import type { Services, Target } from '../../src/plugin/plugin.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { PartnerNode } from './partner-node.ts'
@@ -14,7 +13,7 @@ export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOption
   const learnedWith = { breaker, rules: services.methods.rulesId }
   const nodeOf = <N extends UpstreamNode>(node: { readonly name: string }, create: () => N): N => {
     holdSeries(node.name, services)
-    return services.singleton('node', revealSecrets({ node, ...learnedWith }), create)
+    return services.singleton('node', { node, ...learnedWith }, create)
   }
   const all: readonly UpstreamNode[] = upstreams.map(targetOf).map(target => nodeOf(target, () => new OwnNode(target, breaker, services)))
   const activeNodes: ReadonlySet<UpstreamNode> = new Set(all.filter((_, i) => upstreams[i]?.weight !== 0))

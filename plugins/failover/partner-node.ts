@@ -1,6 +1,6 @@
-import { ChainIdCheck, isFinalityTag, namedBlocksOf, singleFlight } from '../../src/plugin/internal.ts'
+import { ChainIdCheck, isFinalityTag, namedBlocksOf, singleFlight, parseJsonHexQuantity } from '../../src/plugin/internal.ts'
 import type { ExclusionReason, RequestOptions } from '../../src/plugin/internal.ts'
-import { blockSelectorOf, isFailure, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, isFailure, refuse, toBuffer } from '../../src/plugin/plugin.ts'
 import type { CallContext, Origin, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { UpstreamNode } from './upstream-node.ts'
 import type { NextBelow, FailoverCall } from './upstream-node.ts'

@@ -1,5 +1,6 @@
 import { copyReply, isFailure, refuse } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Reply, Request } from '../../src/plugin/plugin.ts'
+import type { Failure, Reply, Request } from '../../src/plugin/plugin.ts'
+import type { Clock } from '../../src/plugin/internal.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
 // Whether a call is tried again, and what bounds how often.

@@ -1,5 +1,6 @@
 import { getOrCreate } from '../../src/plugin/internal.ts'
-import type { Clock, Timer } from '../../src/plugin/plugin.ts'
+import type { Timer } from '../../src/plugin/plugin.ts'
+import type { Clock } from '../../src/plugin/internal.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
 const comparisonIntervalMs = 5000

@@ -1,6 +1,6 @@
-import type { DirectNext } from '../../src/plugin/internal.ts'
+import type { DirectNext, Verification } from '../../src/plugin/internal.ts'
 import { isFailure, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { Call, Json, Reply, Result, Services, Verification } from '../../src/plugin/plugin.ts'
+import type { Call, Json, Reply, Result, Services } from '../../src/plugin/plugin.ts'
 import { weakestOf } from './filters.ts'
 import type { Filters, FilterTopic } from './filters.ts'
 import { parseLogFilter } from './log-filter.ts'

@@ -1,6 +1,6 @@
-import type { BlockId } from '../../src/plugin/internal.ts'
+import type { BlockId, Verification } from '../../src/plugin/internal.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Json, Verification } from '../../src/plugin/plugin.ts'
+import type { Json } from '../../src/plugin/plugin.ts'
 
 /** The result of a call; undefined when the upstreams fail, null when the call cannot succeed. */
 export type Fetch = (method: string, params: readonly Json[]) => Promise<Json | undefined>

@@ -1,4 +1,5 @@
-import type { Clock, Timer } from '../../src/plugin/plugin.ts'
+import type { Timer } from '../../src/plugin/plugin.ts'
+import type { Clock } from '../../src/plugin/internal.ts'
 import type { FeedConsumer } from './feed-consumer.ts'
 import { maxUnusedMs } from './used-filters.ts'
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { ReceiptFilter } from './block-receipts.ts'
 import type { LogFilter } from './log-filter.ts'
-import type { Account, Key, Origin, Push } from '../../src/plugin/plugin.ts'
+import type { Account, Key, Origin } from '../../src/plugin/plugin.ts'
+import type { Push } from '../../src/plugin/internal.ts'
 
 /** `fullPendingTransactions`: `newPendingTransactions` with whole transactions in place of hashes. */
 export const subscriptionKinds = [

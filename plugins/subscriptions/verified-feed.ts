@@ -1,6 +1,15 @@
 import { sleep } from '../../src/plugin/internal.ts'
-import type { ChainUpdate, Feed, FeedBlock, FeedListener, FeedSubscription, LinkedBlock, MaybePromise } from '../../src/plugin/internal.ts'
-import type { Clock, Services } from '../../src/plugin/plugin.ts'
+import type {
+  ChainUpdate,
+  Feed,
+  FeedBlock,
+  FeedListener,
+  FeedSubscription,
+  LinkedBlock,
+  MaybePromise,
+  Clock,
+} from '../../src/plugin/internal.ts'
+import type { Services } from '../../src/plugin/plugin.ts'
 
 interface VerifiedFeedOptions {
   readonly feed: Feed

@@ -1,7 +1,7 @@
 import { isFinalityTag } from '../../src/plugin/internal.ts'
-import type { BlockNumberOrTag, FinalityTag } from '../../src/plugin/internal.ts'
+import type { BlockNumberOrTag, FinalityTag, BlockRange } from '../../src/plugin/internal.ts'
 import { isFailure, withBlocks } from '../../src/plugin/plugin.ts'
-import type { BlockRange, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import type { Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import type { BlockQuery, NodeQuery } from './node-query.ts'
 import { reportedBlockOf } from './reported-block.ts'
 

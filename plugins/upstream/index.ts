@@ -1,16 +1,17 @@
-import { activityOf, directStage, formatCount, formatDuration, formatSize, resultMemoryOf, thenMaybe } from '../../src/plugin/internal.ts'
-import type { DirectHandler, MaybePromise } from '../../src/plugin/internal.ts'
 import {
-  copyReply,
-  definePlugin,
-  isFailure,
+  activityOf,
+  directStage,
+  formatCount,
+  formatDuration,
+  formatSize,
+  resultMemoryOf,
+  thenMaybe,
   parseJsonHexQuantity,
   refuseUnknownMethod,
-  refuseWrongResult,
-  toBuffer,
-  toHexQuantity,
-} from '../../src/plugin/plugin.ts'
-import type { Call, CallContext, Explanation, Heads, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+} from '../../src/plugin/internal.ts'
+import type { DirectHandler, MaybePromise, Explanation, Heads } from '../../src/plugin/internal.ts'
+import { copyReply, definePlugin, isFailure, refuseWrongResult, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { checkResult, expectLogs } from './check-result.ts'
 import { normalizeError } from './normalize-error.ts'
 import { withinRate } from './node-query.ts'

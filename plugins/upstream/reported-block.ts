@@ -1,7 +1,7 @@
-import { namedBlocksOf } from '../../src/plugin/internal.ts'
-import type { BlockId, BlockReport, Results } from '../../src/plugin/internal.ts'
-import { blockSelectorOf, parseJsonHexQuantity, toBuffer } from '../../src/plugin/plugin.ts'
-import type { Method, RawJson, Request, Result } from '../../src/plugin/plugin.ts'
+import { namedBlocksOf, parseJsonHexQuantity } from '../../src/plugin/internal.ts'
+import type { BlockId, BlockReport, Results, RawJson } from '../../src/plugin/internal.ts'
+import { blockSelectorOf, toBuffer } from '../../src/plugin/plugin.ts'
+import type { Method, Request, Result } from '../../src/plugin/plugin.ts'
 
 /**
  * The mined block that the result of a node is about, by `reports` in the method table; undefined where it says

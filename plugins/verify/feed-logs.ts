@@ -1,5 +1,5 @@
 import { Cancellation } from '../../src/plugin/plugin.ts'
-import type { FeedBlock, Services, Target } from '../../src/plugin/plugin.ts'
+import type { Services, Target } from '../../src/plugin/plugin.ts'
 import { stringifySteps } from './json-steps.ts'
 import { isFailed } from './node-requests.ts'
 import { logsOf } from './proven-blocks.ts'
@@ -35,7 +35,7 @@ export class FeedLogs {
   }
 
   /** As JSON text; undefined while upstreams do not agree on the block, or none proves its receipts. A drained node is asked nothing. */
-  async of({ hash, number }: FeedBlock): Promise<string | undefined> {
+  async of({ hash, number }: { readonly hash: string; readonly number: number }): Promise<string | undefined> {
     const { heads, nodes, methods } = this.#services
     const targets = heads.targets.filter(({ name }) => !nodes.drained.has(name))
     const methodClass = methods.get('eth_getLogs')?.class ?? 'other'

@@ -1,15 +1,15 @@
 import {
-  Misconfigured,
   assertKnownMethods,
   copyReply,
   createNameMatcher,
   definePlugin,
   isFailure,
   isJsonNull,
+  misconfigured,
   refuse,
   releaseResult,
 } from '../../src/plugin/plugin.ts'
-import type { CallContext, Failure, FeedBlock, Method, Origin, Reply, Result } from '../../src/plugin/plugin.ts'
+import type { CallContext, Failure, Method, Origin, Reply, Result } from '../../src/plugin/plugin.ts'
 import { ChainRules } from './chain-rules.ts'
 import { AnswerChecks, isPending } from './checks.ts'
 import { FeedLogs } from './feed-logs.ts'
@@ -136,7 +136,7 @@ export default definePlugin({
       const reasons = provableMethods.filter(createNameMatcher([name])).flatMap(method => whyUnprovable(method, network) ?? [])
       return policy === 'proof' && reasons.length > 0 ? [{ path: ['methods', name], message: reasons[0]! }] : []
     })
-    if (notComparable.length + notProvable.length > 0) throw new Misconfigured([...notComparable, ...notProvable])
+    if (notComparable.length + notProvable.length > 0) throw misconfigured([...notComparable, ...notProvable])
     const rules = services.singleton('rules', null, () => {
       const onGivenUp = (rule: string) => log.warn({ rule }, 'rule given up: upstreams break it, and none keeps it')
       return new ChainRules(ethereumChainIds.has(network.chainId) && !network.devNode, onGivenUp)
@@ -264,7 +264,7 @@ export default definePlugin({
       },
       ...(areLogsProven && {
         events: {
-          verifyLogs: (block: FeedBlock) => feedLogs.of(block),
+          verifyLogs: (block: Parameters<FeedLogs['of']>[0]) => feedLogs.of(block),
           logsVerifiedBy: () => 'proof' as const,
           priceOfLogs: (credits: number) => credits * factors.proof,
         },

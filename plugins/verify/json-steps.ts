@@ -1,5 +1,5 @@
 import { isJsonObject, toBuffer } from '../../src/plugin/plugin.ts'
-import type { Json, RawJson } from '../../src/plugin/plugin.ts'
+import type { Json, Result } from '../../src/plugin/plugin.ts'
 import type { Steps } from './work-turns.ts'
 
 /** Longer values are parsed member by member, unless another length is given. */
@@ -17,7 +17,7 @@ const ascii = {
 }
 
 /** The value of a JSON text, which is valid. */
-export function* parseSteps(json: RawJson, maxBytesAtOnce = defaultMaxBytesAtOnce): Steps<Json> {
+export function* parseSteps(json: Result['result'], maxBytesAtOnce = defaultMaxBytesAtOnce): Steps<Json> {
   const bytes = toBuffer(json)
   return yield* valueSteps({ bytes, maxBytesAtOnce }, 0, bytes.length)
 }

@@ -1,5 +1,5 @@
 import { isFailure, isJsonObject, parseHexQuantity, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { Failure, Heads, Json, Reply, Request, Result, Target } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Reply, Request, Result, Services, Target } from '../../src/plugin/plugin.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 
 // What is asked of the node of a call, besides or in place of its request.
@@ -66,11 +66,11 @@ export const toResultOf = (result: Buffer, { context: { target } }: VerifiedCall
 })
 
 /** The own nodes that have a say: a node of another chain has none. */
-export const votersOf = ({ context: { upstreams } }: VerifiedCall, heads: Heads): readonly Target[] =>
+export const votersOf = ({ context: { upstreams } }: VerifiedCall, heads: Services['heads']): readonly Target[] =>
   upstreams.filter(({ name }) => !['chain', 'unverified'].includes(heads.exclusionOf(name) ?? ''))
 
 /** How many nodes may have a say: a node of which the chain is not known yet is asked nothing, and counts, else one of two would be believed alone. */
-export const voterCountOf = ({ context: { upstreams } }: VerifiedCall, heads: Heads): number =>
+export const voterCountOf = ({ context: { upstreams } }: VerifiedCall, heads: Services['heads']): number =>
   upstreams.filter(({ name }) => heads.exclusionOf(name) !== 'chain').length
 
 /** The number of the block that a tag names: of the newest block as far as it is known, else as the node says. */
@@ -81,7 +81,7 @@ export const numberOf = async (
   {
     heads,
     refuseWrong,
-  }: { readonly heads: Heads; refuseWrong(result: Result, wrong: { readonly cause: string }, call: VerifiedCall): Failure },
+  }: { readonly heads: Services['heads']; refuseWrong(result: Result, wrong: { readonly cause: string }, call: VerifiedCall): Failure },
 ): Promise<number | Failure> => {
   if (typeof block === 'number') return block
   const { head, reportedHeight } = heads.snapshot

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import type { Infer, ObjectSchema } from '../plugin/options-schema.ts'
-import type { Path } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import {
   accountCredits,
   accountLabel,

@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv'
-import type { Path } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import type { ArraySchema, NumberSchema, ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
 import { isJsonObject } from '../util/json.ts'
 import { jsonPointer, parseJsonPointer } from '../util/json-path.ts'

@@ -1,5 +1,6 @@
 import type { ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
-import type { AnyPlugin, Path } from '../plugin/plugin.ts'
+import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import { methodTableSchema } from '../services/method-table/table-schema.ts'
 import { formats } from './formats.ts'
 import { accountsSchema } from './account-files.ts'

@@ -1,6 +1,6 @@
 import { Document, isCollection, isMap, isScalar, isSeq } from 'yaml'
 import type { Node } from 'yaml'
-import type { Path } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import type { Schema } from '../plugin/options-schema.ts'
 import { isJsonObject } from '../util/json.ts'
 import { secrecyOf, mapOptions } from './schema.ts'

@@ -1,4 +1,4 @@
-import type { Path } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import { normalizeHost } from '../util/host-name.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'

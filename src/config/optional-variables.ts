@@ -1,4 +1,4 @@
-import type { Path } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import type { Schema } from '../plugin/options-schema.ts'
 import { isJsonObject } from '../util/json.ts'
 import { jsonPointer } from '../util/json-path.ts'

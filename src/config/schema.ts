@@ -1,5 +1,5 @@
 import type { ObjectSchema, Schema } from '../plugin/options-schema.ts'
-import type { Path } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import { isJsonObject } from '../util/json.ts'
 import { mapItems } from '../util/json-path.ts'
 import { formats } from './formats.ts'

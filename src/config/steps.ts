@@ -1,5 +1,6 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
-import type { AnyPlugin, Path, ReportProblem } from '../plugin/plugin.ts'
+import type { AnyPlugin, ReportProblem } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import { defaultPluginTimeoutMs, describeBug } from '../plugin/plugin-fault.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import { isComplete, pathInFile } from './optional-variables.ts'

@@ -1,5 +1,6 @@
 import type { Infer } from '../plugin/options-schema.ts'
-import type { AnyPlugin, Path } from '../plugin/plugin.ts'
+import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import type { gatewaySchema } from './gateway-options.ts'
 import type { Plans } from '../services/accounts/effective-plan.ts'

@@ -1,5 +1,6 @@
 import { Secret } from '../plugin/secret.ts'
-import type { AnyPlugin, Path } from '../plugin/plugin.ts'
+import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import { isJsonObject } from '../util/json.ts'
 import { developmentChainIds, wellKnownChains } from './chains.ts'
 import { parseDuration } from './formats.ts'

@@ -1,6 +1,6 @@
 import { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } from 'yaml'
 import type { Alias, Document, ParsedNode, Scalar, YAMLMap, Pair } from 'yaml'
-import type { Path } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
 import { findSecretRanges } from './masking.ts'
 import type { SecretRange } from './masking.ts'
 import { problemsOfYamlErrors, tooDeep } from './yaml-errors.ts'

@@ -1,6 +1,6 @@
 import { Cancellation } from '../plugin/call.ts'
 import type { Account, Call, Key } from '../plugin/call.ts'
-import type { ExplainedCall, Explanation } from '../plugin/plugin.ts'
+import type { ExplainedCall, Explanation } from '../plugin/define-plugin.ts'
 import type { Services } from '../services/index.ts'
 import type { PipelineStage } from './pipeline.ts'
 

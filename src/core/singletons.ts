@@ -1,4 +1,4 @@
-import type { Json } from '../plugin/call.ts'
+import { revealSecrets } from '../plugin/secret.ts'
 import { getOrCreate } from '../util/memoize.ts'
 
 /** Objects that pipelines share, by name and settings. An object lives as long as a pipeline refers to it. */
@@ -10,7 +10,7 @@ export interface Singletons {
 /** The objects that one pipeline refers to. */
 export interface SingletonReferences {
   /** The object of this name and these settings; made when no pipeline refers to it. Throws after release(). */
-  get<T>(name: string, settings: Json, make: () => T): T
+  get<T>(name: string, settings: unknown, make: () => T): T
   /**
    * Drops all references. An object that no other pipeline refers to is closed: its close(), or else its stop(), is
    * called, and the objects made last come first. Rejects when one fails, after the others have been closed. Safe twice.
@@ -39,9 +39,9 @@ class PipelineReferences implements SingletonReferences {
     this.#instances = instances
   }
 
-  get<T>(name: string, settings: Json, make: () => T): T {
+  get<T>(name: string, settings: unknown, make: () => T): T {
     if (this.#isReleased) throw new Error(`singleton ${name} was requested by a pipeline that has been stopped`)
-    const key = JSON.stringify([name, settings])
+    const key = JSON.stringify([name, revealSecrets(settings)])
     const instance = getOrCreate(this.#held, key, () => {
       const shared = getOrCreate(this.#instances, key, () => ({ value: make(), references: 0 }))
       shared.references += 1

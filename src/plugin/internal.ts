@@ -4,24 +4,24 @@
  */
 export { directStage } from './direct-stage.ts'
 export type { DirectHandler, DirectNext } from './direct-stage.ts'
-export { resultMemoryOf, verifications, withCredits } from './reply.ts'
-export type { Charge, CreditQuota, RateQuota } from './reply.ts'
+export { isCharged, refuseUnknownMethod, resultMemoryOf, verifications, withCredits } from './reply.ts'
+export type { Charge, CreditQuota, RateQuota, RpcError, Verification } from './reply.ts'
 export { AddressSet, networkOf } from '../util/address-set.ts'
 export { Backoff, singleFlight, sleep, thenMaybe } from '../util/async.ts'
 export type { MaybePromise } from '../util/async.ts'
-export { getOrCreate } from '../util/memoize.ts'
+export { getOrCreate, memoizeFrozen } from '../util/memoize.ts'
 export { ShortLivedMap } from '../util/short-lived-map.ts'
 export { formatCount, formatDuration, formatSize } from '../util/units.ts'
 export { closestMatch, formatSuggestion } from '../util/did-you-mean.ts'
 export type { ResultMemory } from '../json/result-memory.ts'
 export { isFinalityTag, namedBlocksOf } from '../services/method-table/block-selector.ts'
-export type { BlockNumberOrTag } from '../services/method-table/block-selector.ts'
+export type { BlockNumberOrTag, BlockRange, BlockSelector } from '../services/method-table/block-selector.ts'
 export { CircuitBreaker } from '../services/circuit-breaker.ts'
 export type { CallOutcome } from '../services/circuit-breaker.ts'
 export { LatencyTracker } from '../services/upstream-client/latency-tracker.ts'
-export { UpstreamActivity, activityOf } from '../services/upstream-client/upstream-activity.ts'
-export { RateLimitBackoff, UpstreamRate, rateOf } from '../services/upstream-client/upstream-rate-limits.ts'
-export { MemberSearch, memberIsOneOf, memberIsWithin } from '../services/member-search.ts'
+export { activityOf, UpstreamActivity } from '../services/upstream-client/upstream-activity.ts'
+export { RateLimitBackoff, rateOf, UpstreamRate } from '../services/upstream-client/upstream-rate-limits.ts'
+export { memberIsOneOf, memberIsWithin, MemberSearch } from '../services/member-search.ts'
 export { rateLimitProperties } from '../services/rate-limit-options.ts'
 export { nodeReasons } from '../services/node-reasons.ts'
 export type { ExclusionReason, NodeReason } from '../services/node-reasons.ts'
@@ -34,8 +34,10 @@ export type {
   CachePolicy,
   CallRecord,
   ChainCheck,
+  ChainSnapshot,
   ChainUpdate,
   ChargeResult,
+  Clock,
   CountedCall,
   EventsUpdate,
   ExpectedMember,
@@ -45,10 +47,14 @@ export type {
   FeedSubscription,
   FeedUpdate,
   FinalityTag,
+  Heads,
   KeyChargeResult,
   Ledger,
   LinkedBlock,
+  Lookup,
+  MethodDescription,
   MethodOverride,
+  MethodTable,
   OutageGrace,
   RateLimitOptions,
   RequestOptions,
@@ -60,3 +66,11 @@ export type {
   TokenRequest,
   TooFewTokens,
 } from '../services/index.ts'
+export { ChunkedBytes } from '../json/chunked-bytes.ts'
+export type { RawJson } from '../json/chunked-bytes.ts'
+export type { ErrorCategory, RefusalKind } from './error-table.ts'
+export { Misconfigured } from './define-plugin.ts'
+export type { ExplainedCall, Explanation } from './define-plugin.ts'
+export { parseJsonHexQuantity } from '../util/json.ts'
+export type { Path } from '../util/json.ts'
+export type { Plan, Push } from './call.ts'

@@ -1,4 +1,4 @@
-import type { Call, CallContext, Json } from '../plugin/call.ts'
+import type { Call, CallContext } from '../plugin/call.ts'
 import type { Result } from '../plugin/reply.ts'
 import type { Accounts } from './accounts/index.ts'
 import type { UpstreamClient } from './upstream-client/index.ts'
@@ -112,10 +112,10 @@ export interface Services {
   /** Bytes that the caches of this network may take in this process. */
   readonly cacheBytes: number
   /**
-   * The same name and settings give this plugin the same object, also in the pipeline that takes over after a reload. When no
-   * pipeline uses the object any more, its close() or stop() is called, if it has one.
+   * The same name and settings (plain data; a Secret is its text) give this plugin the same object, also in the pipeline that takes over after a
+   * reload. When no pipeline uses the object any more, its close() or stop() is called, if it has one.
    */
-  singleton<T>(name: string, settings: Json, make: () => T): T
+  singleton<T>(name: string, settings: unknown, make: () => T): T
   /**
    * What `vary` of the plugins below returns for the call, as one text. For the plugin that `shares`: a part of every key of a
    * shared reply, and the `variant` of the call that it passes on.

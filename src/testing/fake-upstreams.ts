@@ -1,5 +1,7 @@
 import { parseDuration } from '../config/formats.ts'
-import type { Json, Path, RpcError } from '../plugin/plugin.ts'
+import type { Json } from '../plugin/plugin.ts'
+import type { Path } from '../util/json.ts'
+import type { RpcError } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Endpoint } from '../services/upstream-client/endpoint.ts'
 import type { HttpClient } from '../services/upstream-client/http-client.ts'

@@ -1,7 +1,8 @@
 import type { Problem } from '../config/problem.ts'
 import type { StepDraft } from '../config/steps.ts'
 import { Secret, definePlugin, isJsonObject, refuse, withContext } from '../plugin/plugin.ts'
-import type { Account, AnyPlugin, Call, CallContext, ContextKey, Json, Key, Request, Target } from '../plugin/plugin.ts'
+import type { Account, AnyPlugin, Call, CallContext, Json, Key, Request, Target } from '../plugin/plugin.ts'
+import type { ContextKey } from '../plugin/call.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 
 /** Values of context keys; plugins may have declared keys of their own. */

@@ -11,7 +11,7 @@ import { readNetworkConfig } from '../../src/config/network-config.ts'
 import { formatProblems } from '../../src/config/problem.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import { parseYamlFile, readYamlFile } from '../../src/config/yaml-file.ts'
-import type { Path } from '../../src/plugin/plugin.ts'
+import type { Path } from '../../src/util/json.ts'
 import { collectGarbageOfStart } from '../../src/runtime/gc-hints.ts'
 import { networkYaml, stubPlugins, writeConfig } from './config-fixture.ts'
 

@@ -1,5 +1,6 @@
 import t from '../support/tap.ts'
 import { openSingletons } from '../../src/core/singletons.ts'
+import { Secret } from '../../src/plugin/secret.ts'
 
 /** Makes objects that write down when they are closed. */
 const openRecorder = () => {
@@ -7,6 +8,13 @@ const openRecorder = () => {
   const make = (name: string) => () => ({ name, close: async () => void closed.push(name) })
   return { closed, make }
 }
+
+t.test('another text of a secret is another setting', async t => {
+  const references = openSingletons().newReferences()
+  const get = (url: string) => references.get('node', { url: new Secret(url), weight: undefined }, () => ({ url }))
+  t.equal(get('http://a'), get('http://a'))
+  t.not(get('http://b'), get('http://a'))
+})
 
 t.test('the same name and settings give the same object, in one pipeline and in two', t => {
   const singletons = openSingletons()

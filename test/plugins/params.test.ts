@@ -1,7 +1,7 @@
 import t from '../support/tap.ts'
 import params from '../../plugins/params.ts'
 import type { Json } from '../../src/plugin/call.ts'
-import { Misconfigured } from '../../src/plugin/plugin.ts'
+import { Misconfigured } from '../../src/plugin/define-plugin.ts'
 import { isCharged, isFailure } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { hex, shippedMethods as methods } from '../services/method-table/shipped-table.ts'

@@ -1,7 +1,8 @@
 import { readdirSync } from 'node:fs'
 import t from '../support/tap.ts'
 import { plugins } from '../../plugins/index.ts'
-import type { AnyPlugin, Plugin, Result } from '../../src/plugin/plugin.ts'
+import type { AnyPlugin, Result } from '../../src/plugin/plugin.ts'
+import type { Plugin } from '../../src/plugin/define-plugin.ts'
 import { contractTests } from '../../src/testing/index.ts'
 import type { ContractOptions } from '../../src/testing/index.ts'
 

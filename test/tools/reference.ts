@@ -46,8 +46,9 @@ const createPluginsPage = (): string =>
 const detailedServices = ['clock', 'log', 'metrics', 'methods', 'heads', 'upstreamClient', 'nodes', 'evidence', 'results', 'rateLimits']
 
 const createPluginApiPage = (): string => {
-  const file = join(rootDir, 'src/plugin/plugin.ts')
-  const exported = exportsOf(file)
+  const exported = exportsOf(join(rootDir, 'src/plugin/plugin.ts'))
+  const pluginFile = join(rootDir, 'src/plugin/define-plugin.ts')
+  const callFile = join(rootDir, 'src/plugin/call.ts')
   const isType = ({ kind }: Declaration): boolean => kind === 'type' || kind === 'interface'
   const servicesFile = join(rootDir, 'src/services/index.ts')
   const optionsFile = join(rootDir, 'src/plugin/options-schema.ts')
@@ -64,10 +65,10 @@ const createPluginApiPage = (): string => {
     ),
     '## A plugin',
     'What `definePlugin()` takes.',
-    formatMembers(findDeclaration(file, 'Plugin')),
+    formatMembers(findDeclaration(pluginFile, 'Plugin')),
     '## A stage',
     'What `create` returns where a handler is not enough.',
-    formatMembers(findDeclaration(file, 'Stage')),
+    formatMembers(findDeclaration(pluginFile, 'Stage')),
     '## Options',
     'The keywords of a schema that are not those of JSON Schema, or that do more.',
     ...['DescribedSchema', 'RequiredOption', 'StringSchema', 'ObjectSchema'].flatMap(name => {
@@ -76,7 +77,7 @@ const createPluginApiPage = (): string => {
     }),
     '## Messages over a WebSocket',
     'What `origin.push` has.',
-    formatMembers(findDeclaration(file, 'Push')),
+    formatMembers(findDeclaration(callFile, 'Push')),
     '## Services',
     'The second argument of `create`.',
     formatTable(

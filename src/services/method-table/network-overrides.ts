@@ -1,4 +1,4 @@
-import { Misconfigured } from '../../plugin/plugin.ts'
+import { Misconfigured } from '../../plugin/define-plugin.ts'
 import { isJsonObject } from '../../util/json.ts'
 import { formatValue } from '../../util/json-path.ts'
 import { getOrCreate } from '../../util/memoize.ts'

@@ -1,7 +1,7 @@
 import t from '../../support/tap.ts'
 import { VerifiedFeed } from '../../../plugins/subscriptions/verified-feed.ts'
 import type { ChainUpdate, Feed, FeedListener } from '../../../src/plugin/internal.ts'
-import type { FeedBlock } from '../../../src/plugin/plugin.ts'
+import type { FeedBlock } from '../../../src/services/index.ts'
 import { TestClock } from '../../support/fakes.ts'
 
 const block = (number: number, branch = 'a'): FeedBlock => ({

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import { resultKinds } from '../../../src/services/method-table/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
-import { Misconfigured } from '../../../src/plugin/plugin.ts'
+import { Misconfigured } from '../../../src/plugin/define-plugin.ts'
 import { compileTable, openMethodTable } from '../../../src/services/method-table/compile-table.ts'
 import { check, devnet, hex, shippedMethods, shippedData, shippedTable, tableOf } from './shipped-table.ts'
 
