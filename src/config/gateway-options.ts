@@ -351,15 +351,7 @@ const limitsSchema = {
       minimum: '1B',
       usual: { min: '1KiB', max: '256MiB' },
       default: '1MiB',
-      description: 'Maximum size of the body of an HTTP request.',
-    },
-    frame: {
-      type: 'string',
-      format: 'size',
-      minimum: '1B',
-      usual: { min: '1KiB', max: '256MiB' },
-      default: '1MiB',
-      description: 'Maximum size of a WebSocket message.',
+      description: 'Maximum size of the body of an HTTP request, and of a message over WebSocket.',
     },
     batch: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of calls in one batch.' },
     batchReply: {

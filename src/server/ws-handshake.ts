@@ -22,7 +22,7 @@ const maxBufferedChunks = 4_096
 export const createUpgradeHandler = (services: Pick<RpcServices, 'limits'> & RawResponseServices): AcceptUpgrade => {
   const server = new WebSocketServer<typeof RpcWebSocket>({
     noServer: true,
-    maxPayload: services.limits.frame,
+    maxPayload: services.limits.body,
     maxFragments,
     maxBufferedChunks,
     perMessageDeflate: false,

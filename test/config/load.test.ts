@@ -78,7 +78,6 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
       limits: {
         connections: 10_000,
         body: 2 ** 20,
-        frame: 2 ** 20,
         batch: 1000,
         batchReply: 64 * 2 ** 20,
         inFlight: 512 * 2 ** 20,
@@ -108,7 +107,7 @@ plans:
   growth-2:
     dailyCredits: \${CREDITS}
     forwarding: \${FORWARDING}
-limits: { connections: 7, body: 64KiB, frame: 1KiB, batch: 1, batchReply: 1MiB, inFlight: 1GiB }
+limits: { connections: 7, body: 64KiB, batch: 1, batchReply: 1MiB, inFlight: 1GiB }
 log: debug
 watch: false
 drain: { grace: 5s, timeout: 0s }
@@ -138,7 +137,6 @@ usage: { retention: 30d }
       limits: {
         connections: 7,
         body: 65_536,
-        frame: 1024,
         batch: 1,
         batchReply: 2 ** 20,
         inFlight: 2 ** 30,

@@ -45,7 +45,7 @@ t.teardown(() => Promise.all([node, oversizedNode, silentNode].map(each => each.
 const { deployment, gateway, key, url } = await startGateway(t, {
   gateway: {
     plans: { core: { dailyCredits: 100_000_000 }, tiny: { dailyCredits: 100 } },
-    limits: { body: '16KiB', frame: '16KiB', batchReply: '10KiB' },
+    limits: { body: '16KiB', batchReply: '10KiB' },
   },
   networks: {
     testnet: networkFile('testnet', [node.url], { cache: { methods: { eth_getStorageAt: 'never' } } }),

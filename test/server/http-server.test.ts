@@ -32,7 +32,6 @@ import { waitUntil } from '../support/wait-until.ts'
 const log = new TestLog()
 const limits = {
   body: 2000,
-  frame: 1000,
   depth: 9,
   batch: 9,
   batchReply: 1000,

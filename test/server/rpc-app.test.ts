@@ -73,7 +73,6 @@ const openServer = async (
   const charge = fakeCharge(outcome => void refunds.push(outcome))
   const limits = {
     body: mib,
-    frame: mib,
     depth: 9,
     batch: 9,
     batchReply: 64 * mib,

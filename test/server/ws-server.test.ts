@@ -42,8 +42,7 @@ const openServer = async (test: Test) => {
   const scheduler = new HeldScheduler()
   const network: ScriptedNetwork = { resultBytes: 21 * mib, refusal: undefined, admitCount: 0, signals: [] }
   const limits = {
-    body: mib,
-    frame: 1_000,
+    body: 1_000,
     depth: 9,
     batch: 9,
     batchReply: 64 * mib,
