@@ -1,7 +1,7 @@
 import { copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
 import { findSentTransaction, resolveDuplicateTransaction, transactionHashOf } from './duplicate-transaction.ts'
-import { lateAfterMs } from './hedge-delay.ts'
+import { lateAfterMs } from './late-calls.ts'
 import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import type { NodeSelection } from './node-selection.ts'

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
-import { lateAfterMs } from '../../../plugins/failover/hedge-delay.ts'
+import { lateAfterMs } from '../../../plugins/failover/late-calls.ts'
 import { HedgeBudget } from '../../../plugins/failover/retries.ts'
 import type { Signal } from '../../../src/plugin/call.ts'
 import { LatencyTracker, activityOf } from '../../../src/plugin/internal.ts'
