@@ -74,7 +74,7 @@ interface Audit {
   readonly forfeited: number
   /** Credits of the day by the counted calls. Each call is stored in its count, and apart from it in the use of a lease. */
   readonly counted: number
-  /** By how much `used` and `counted` may differ: 0, except beside a gateway of an older Tollgate, or one that has not reported yet. */
+  /** By how much `used` and `counted` may differ: 0, except beside a gateway that has not reported yet. */
   readonly tolerance: number
   /** One sentence for each disagreement. */
   readonly faults: readonly string[]

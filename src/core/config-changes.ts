@@ -32,9 +32,9 @@ const reloadableKeys = [
 
 /** What runs after a reload: what needs a restart stays as it was. */
 export const reloadGatewayConfig = (running: GatewayConfig, read: GatewayConfig): GatewayConfig => {
-  const { plans, memory, log, accessLog, requestLog, drain, jwt }: Pick<GatewayConfig, (typeof reloadableKeys)[number]> = read
-  const { jwt: _, ...kept } = running
-  return { ...kept, plans, memory, log, accessLog, requestLog, drain, ...(jwt && { jwt }) }
+  const kept = Object.entries(running).filter(([key]) => !isReloadable(key))
+  const reloaded = Object.entries(read).filter(([key]) => isReloadable(key))
+  return Object.fromEntries([...kept, ...reloaded]) as unknown as GatewayConfig // each key is of one of the two
 }
 
 /** The files of what runs after a reload: gateway.yaml as reloadGatewayConfig() has it. */
@@ -44,7 +44,7 @@ export const reloadEffectiveFiles = (running: readonly EffectiveFile[], read: re
 }
 
 const reloadGatewayFile = (running: EffectiveFile, read: EffectiveFile): EffectiveFile => {
-  const fileOf = (key: unknown): EffectiveFile => (reloadableKeys.some(each => each === key) ? read : running)
+  const fileOf = (key: unknown): EffectiveFile => (isReloadable(String(key)) ? read : running)
   const keys = [...new Set([...Object.keys(running.value), ...Object.keys(read.value)])].filter(key =>
     Object.hasOwn(fileOf(key).value, key),
   )

@@ -16,7 +16,7 @@ interface DrainOptions {
   readonly timeoutMs: number
 }
 
-/** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */
+/** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have `closeHandshakeMs` for that handshake. */
 export const drain = async (
   { activeRequests, scheduler, log }: RpcServices,
   { server, connections, wsServer, clock, timeoutMs }: DrainOptions,
@@ -41,8 +41,10 @@ export const drain = async (
   if (isTimedOut) log.warn({}, 'some calls were still running at the drain deadline')
   wsServer.close()
   server.closeIdleConnections()
-  await Promise.race([closed, sleep(clock, isTimedOut ? 0 : 1000)])
+  await Promise.race([closed, sleep(clock, isTimedOut ? 0 : closeHandshakeMs)])
   wsServer.terminate()
   connections.destroyAll()
   await closed
 }
+
+const closeHandshakeMs = 1_000

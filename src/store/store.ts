@@ -189,7 +189,7 @@ interface DayBalance extends StoreDay {
   readonly held: number
   /** Leased by processes that died and not used. */
   readonly forfeited: number
-  /** False while a process takes part that reports use and counts apart: one of an older Tollgate, or one that has not reported to the store yet. */
+  /** False while a process has leased credits and has not reported to the store yet. */
   readonly isExact: boolean
 }
 

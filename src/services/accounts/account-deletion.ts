@@ -80,7 +80,7 @@ export const removeDeletedAccounts = async (context: RemovalContext, isStopped =
   }
 }
 
-/** Of several gateways, one removes it. An older Tollgate resumes an account by its suspension alone. */
+/** Of several gateways, one removes it. What is not suspended stays, whatever time it has. */
 const removeIfDue = async ({ store, clock, log }: RemovalContext, account: AccountRow): Promise<boolean> => {
   const { id, name, suspended, deleteAt } = account
   if (suspended === undefined || deleteAt === undefined || deleteAt > clock.now()) return false

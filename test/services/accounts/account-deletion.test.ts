@@ -87,7 +87,7 @@ t.test('an account that is resumed stays, and can be deleted again', async t => 
   await accounts.changeAccount('acc_1', { suspended: null })
   clock.advance(deletionDelayMs)
   await remove()
-  t.ok(await store.account('acc_1'), 'an older Tollgate has resumed it')
+  t.ok(await store.account('acc_1'), 'what is not suspended stays')
   await accounts.changeAccount('acc_1', resumeChange)
   await requestDeletion()
   clock.advance(deletionDelayMs)
