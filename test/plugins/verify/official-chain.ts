@@ -12,16 +12,22 @@ interface RecordedAnswer {
   readonly result: Json
 }
 
-const file = new URL('../../../../test/plugins/verify/official-chain.io', import.meta.url)
+const readAnswers = (file: string): readonly RecordedAnswer[] =>
+  [
+    ...readFileSync(new URL(`../../../../test/plugins/verify/${file}`, import.meta.url), 'utf8').matchAll(
+      /^\/\/ (?<name>\S+)\n>> (?<request>.+)\n<< (?<response>.+)$/gm,
+    ),
+  ].map(({ groups = {} }) => ({
+    name: groups['name']!,
+    ...(JSON.parse(groups['request']!) as Pick<RecordedAnswer, 'method' | 'params'>), // as the file has them
+    ...(JSON.parse(groups['response']!) as Pick<RecordedAnswer, 'result'>),
+  }))
 
 /** The answers that are recorded of the official test chain. */
-export const recordedAnswers: readonly RecordedAnswer[] = [
-  ...readFileSync(file, 'utf8').matchAll(/^\/\/ (?<name>\S+)\n>> (?<request>.+)\n<< (?<response>.+)$/gm),
-].map(({ groups = {} }) => ({
-  name: groups['name']!,
-  ...(JSON.parse(groups['request']!) as Pick<RecordedAnswer, 'method' | 'params'>), // as the file has them
-  ...(JSON.parse(groups['response']!) as Pick<RecordedAnswer, 'result'>),
-}))
+export const recordedAnswers = readAnswers('official-chain.io')
+
+/** Blocks of test chains that came before it. */
+export const earlierAnswers = readAnswers('earlier-chains.io')
 
 export const officialChainId = 0xc72dd9d5e883e
 

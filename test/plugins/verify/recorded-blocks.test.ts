@@ -4,6 +4,7 @@ import { receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
 import { encodeTransaction } from '../../../plugins/verify/transaction-encoding.ts'
 import { trieRootOf } from '../../../plugins/verify/trie-root.ts'
 import type { Json } from '../../../src/plugin/call.ts'
+import { earlierAnswers, officialChainId } from './official-chain.ts'
 import { openProofs } from './proof-fixture.ts'
 import type { Node } from './proof-fixture.ts'
 import { arbitrumBlocks, arbitrumClassicBlock, opGoerliBlock, sepoliaHeader, unichainBlock } from './recorded-blocks.ts'
@@ -155,6 +156,38 @@ t.test('blocks of Arbitrum have the hash of the fields of Ethereum, and are acce
     t.notOk(await gateway.accepts('eth_getBlockByNumber', [block['number']!, false], { ...block, gasUsed: '0x1' }))
   }
   t.equal(gateway.log.lines.length, arbitrumBlocks.length)
+})
+
+t.test('blocks of test chains, with transactions of types 0 to 3, requests and a withdrawal', async t => {
+  const blocks = earlierAnswers.filter(({ method }) => method === 'eth_getBlockByNumber').map(({ result }) => result as JsonMembers) // blocks
+  const receipts = earlierAnswers.find(({ method }) => method === 'eth_getBlockReceipts')!.result as readonly JsonMembers[]
+
+  t.test('are accepted by check from the first one on, and no change of a member that a hash covers is', async t => {
+    for (const block of blocks) {
+      const [params, gateway] = [[block['number']!, true], openVerify({ chainId: 1 })]
+      t.ok(await gateway.accepts('eth_getBlockByNumber', params, block))
+      const [first, ...others] = block['transactions'] as readonly JsonMembers[]
+      for (const change of [
+        { stateRoot: block['receiptsRoot']! },
+        { timestamp: '0x1' },
+        { transactions: others },
+        { transactions: [{ ...first, value: '0x9' }, ...others] },
+      ])
+        t.notOk(await gateway.accepts('eth_getBlockByNumber', params, { ...block, ...change }), JSON.stringify(change).slice(0, 80))
+    }
+  })
+
+  t.test('are proven with their senders, and the receipts of one', async t => {
+    for (const block of blocks) {
+      const number = block['number']!
+      const hasReceipts = number === receipts[0]!['blockNumber']
+      const node = nodeWith(block, receipts)
+      const { call, log } = openProofs({ one: node, two: node }, { chainId: officialChainId, head: () => Number(number) })
+      t.same(await call('eth_getBlockByNumber', number, true), block)
+      if (hasReceipts) t.same(await call('eth_getBlockReceipts', number), receipts)
+      t.same(log.lines, [])
+    }
+  })
 })
 
 t.test('a header of Ethereum since Glamsterdam is checked from the first one on, and proves that a block has no such log', async t => {
