@@ -1,6 +1,6 @@
 import { blockSelectorOf } from '../../src/plugin/plugin.ts'
-import type { Call, Method, Services } from '../../src/plugin/plugin.ts'
-import type { BlockSelector, Clock, Heads } from '../../src/plugin/internal.ts'
+import type { BlockSelector, Call, Method, Services } from '../../src/plugin/plugin.ts'
+import type { Clock, Heads } from '../../src/plugin/internal.ts'
 import type { FailoverNodes } from './open-nodes.ts'
 import { requiredBlockOf } from './required-block.ts'
 import type { RequiredBlock } from './required-block.ts'

@@ -1,6 +1,5 @@
 import { namedBlocksOf } from '../../src/plugin/internal.ts'
-import type { Method } from '../../src/plugin/plugin.ts'
-import type { BlockSelector } from '../../src/plugin/internal.ts'
+import type { BlockSelector, Method } from '../../src/plugin/plugin.ts'
 
 /** The block that a node must have to be requested. */
 export interface RequiredBlock {

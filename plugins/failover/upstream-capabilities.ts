@@ -1,5 +1,6 @@
+import type { BlockSelector } from '../../src/plugin/plugin.ts'
 import { createNameMatcher } from '../../src/plugin/plugin.ts'
-import type { BlockSelector, ChainSnapshot, Heads, MethodTable } from '../../src/plugin/internal.ts'
+import type { ChainSnapshot, Heads, MethodTable } from '../../src/plugin/internal.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
 /** What an upstream states that it can do. */

@@ -1,7 +1,7 @@
 import { isFinalityTag, parseJsonHexQuantity } from '../../src/plugin/internal.ts'
-import type { BlockNumberOrTag, Results, BlockRange, BlockSelector, ChainSnapshot } from '../../src/plugin/internal.ts'
+import type { BlockNumberOrTag, Results, BlockRange, ChainSnapshot } from '../../src/plugin/internal.ts'
 import { isFailure, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Failure, Json, Target } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, Failure, Json, Target } from '../../src/plugin/plugin.ts'
 import type { SendRequest } from './node-query.ts'
 
 // What the blocks of a query are on its node.

@@ -1,7 +1,7 @@
 import { rateOf } from '../../src/plugin/internal.ts'
-import type { RequestOptions, BlockSelector, Clock } from '../../src/plugin/internal.ts'
+import type { RequestOptions, Clock } from '../../src/plugin/internal.ts'
 import { Cancellation, onAbort, refuse } from '../../src/plugin/plugin.ts'
-import type { Failure, Method, Reply, Request, Services, Signal, Target } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, Failure, Method, Reply, Request, Services, Signal, Target } from '../../src/plugin/plugin.ts'
 
 export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>
 

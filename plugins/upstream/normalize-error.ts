@@ -1,6 +1,6 @@
 import { blockSelectorOf, copyReply, refuse } from '../../src/plugin/plugin.ts'
-import type { Failure, Json, Method, Request } from '../../src/plugin/plugin.ts'
-import type { BlockSelector, ErrorCategory, MethodTable } from '../../src/plugin/internal.ts'
+import type { BlockSelector, Failure, Json, Method, Request } from '../../src/plugin/plugin.ts'
+import type { ErrorCategory, MethodTable } from '../../src/plugin/internal.ts'
 import { normalizeTooManyResults, readSuggestedRange } from './too-many-results.ts'
 
 /** The failure as the caller gets it: the same for every node and provider. */

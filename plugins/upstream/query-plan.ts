@@ -1,7 +1,7 @@
 import { isFinalityTag, namedBlocksOf, resultMemoryOf } from '../../src/plugin/internal.ts'
-import type { BlockNumberOrTag, FinalityTag, BlockRange, BlockSelector, ChainSnapshot } from '../../src/plugin/internal.ts'
+import type { BlockNumberOrTag, FinalityTag, BlockRange, ChainSnapshot } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, copyReply, isFailure, refuse, withBlocks } from '../../src/plugin/plugin.ts'
-import type { Failure, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, Failure, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import {
   checkNotReorged,
   countBlocks,

@@ -1,7 +1,7 @@
 import { namedBlocksOf } from '../../src/plugin/internal.ts'
-import type { Results, BlockSelector, RpcError } from '../../src/plugin/internal.ts'
+import type { Results, RpcError } from '../../src/plugin/internal.ts'
 import { isJsonObject, parseHexQuantity, refuseTooManyResults, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Failure, Json, Result } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, Failure, Json, Result } from '../../src/plugin/plugin.ts'
 import { boundsOf } from './block-range.ts'
 import type { NumberRange } from './block-range.ts'
 
