@@ -226,9 +226,25 @@ export const withoutUncovered = (transaction: JsonObject): JsonObject => {
   if (type === '0x0') {
     if (!isAbsent(yParity) && !isOfV(yParity, parityOfV(toBigInt(v)))) uncovered.push('yParity')
     if (!isAbsent(chainId) && !isOfV(chainId, chainIdOfV(toBigInt(v)))) uncovered.push('chainId')
-  } else if (!isAbsent(v) && !isAbsent(yParity) && !(isParity(transaction) && isOfV(yParity, parityOfV(toBigInt(v))))) uncovered.push('v')
+  } else if (hasOtherV(transaction)) uncovered.push('v')
   if (!isAbsent(bytes) && !isAbsent(data) && !toBytes(bytes).equals(toBytes(data))) uncovered.push('data')
-  return uncovered.length === 0
-    ? transaction
-    : Object.fromEntries(Object.entries(transaction).filter(([name]) => !uncovered.includes(name)))
+  const covered =
+    uncovered.length === 0 ? transaction : Object.fromEntries(Object.entries(transaction).filter(([name]) => !uncovered.includes(name)))
+  return type === '0x4' ? withoutOtherV(covered) : covered
+}
+
+/** Beside a parity, which is what the hash covers: a `v` that says something else. */
+const hasOtherV = (members: JsonObject): boolean => {
+  const { v, yParity } = members
+  return !isAbsent(v) && !isAbsent(yParity) && !(isParity(members) && toBigInt(yParity) === parityOfV(toBigInt(v)))
+}
+
+const withoutOtherV = (transaction: JsonObject): JsonObject => {
+  const list = toList(transaction['authorizationList']).map(toObject)
+  if (!list.some(hasOtherV)) return transaction
+  const authorizationList = list.map(authorization => {
+    const { v: _, ...others } = authorization
+    return hasOtherV(authorization) ? others : authorization
+  })
+  return { ...transaction, authorizationList }
 }

@@ -848,8 +848,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'members that the hash of a transaction does not cover are left out',
     file: 'plugins/verify/transaction-encoding.ts',
-    text: 'uncovered.length === 0\n',
-    broken: 'true\n',
+    text: 'uncovered.length === 0',
+    broken: 'true',
     tests: ['test/plugins/verify/client-shapes.test.ts'],
   },
   {

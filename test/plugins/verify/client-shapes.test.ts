@@ -202,6 +202,22 @@ t.test('members that no hash covers', async t => {
       t.same(log.lines, [])
     })
 
+  t.test('of an authorization, a v that says something else than its parity is left out', async t => {
+    const i = 7
+    const transaction = plain.transactions[i]!
+    const change = (of: (authorization: JsonMembers) => JsonMembers): JsonMembers => ({
+      ...transaction,
+      authorizationList: (transaction['authorizationList'] as readonly JsonMembers[]).map(of),
+    })
+    const lying = change(authorization => ({ ...authorization, v: '0x99' }))
+    const { call, log } = openProofs(
+      { one: nodeOf({ ...plain, transactions: plain.transactions.with(i, lying) }), two: nodeOf(plain) },
+      known,
+    )
+    t.same(await call('eth_getTransactionByHash', transaction['hash']!), change(without('v')))
+    t.same(log.lines, [])
+  })
+
   t.test('a gas price that is the maximum, as while a transaction is pending, is left out; any other that is wrong is a lie', async t => {
     const i = 4
     const priced = (gasPrice: string) => plain.transactions.with(i, { ...plain.transactions[i]!, gasPrice })
