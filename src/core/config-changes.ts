@@ -100,7 +100,7 @@ const compareNetwork = (before: NetworkConfig | undefined, after: NetworkConfig)
   return [
     ...(before === undefined
       ? [{ kind: 'added', path: name, needsRestart: false } as const]
-      : compareValues(networkValues(before), networkValues(after), () => false).map(change => ({
+      : compareValues(...networkValues(before, after), () => false).map(change => ({
           ...change,
           path: `${name}.${change.path}`,
         }))),
@@ -132,22 +132,33 @@ const shortestNew = (path: string, values: Values): string => {
 
 const gatewayValues = (gateway: GatewayConfig): Values => new Map(flatten(revealSecrets(gateway)))
 
-const networkValues = (network: NetworkConfig): Values =>
-  new Map([
-    ...flatten(revealSecrets(network.methods.source)).map(([path, value]) => [`methods.${path}`, value] as const),
-    ...ownValues(network),
-  ])
+/** Method tables are compared by their hashes first: to flatten those of 500 networks would take seconds. */
+const networkValues = (...networks: readonly [before: NetworkConfig, after: NetworkConfig]): readonly [Values, Values] => {
+  const [before, after] = networks
+  const valuesOf = tableId(before.methods.source) === tableId(after.methods.source) ? ownValues : allValues
+  return [new Map(valuesOf(before)), new Map(valuesOf(after))]
+}
+
+const allValues = (network: NetworkConfig): ReturnType<typeof ownValues> => [
+  ...flatten(revealSecrets(network.methods.source)).map(([path, value]) => [`methods.${path}`, value] as const),
+  ...ownValues(network),
+]
 
 /** All but the method table. */
-const ownValues = ({ name: _name, file: _file, methods: _methods, steps, ...rest }: NetworkConfig): Values =>
-  new Map([
-    ...flatten(revealSecrets(rest)),
-    [
-      'pipeline',
-      JSON.stringify(steps.map(({ name, plugin, file, timeoutMs }) => [name, plugin.name, file?.path ?? null, timeoutMs ?? null])),
-    ],
-    ...steps.flatMap(stepValues),
-  ])
+const ownValues = ({
+  name: _name,
+  file: _file,
+  methods: _methods,
+  steps,
+  ...rest
+}: NetworkConfig): readonly (readonly [path: string, value: string])[] => [
+  ...flatten(revealSecrets(rest)),
+  [
+    'pipeline',
+    JSON.stringify(steps.map(({ name, plugin, file, timeoutMs }) => [name, plugin.name, file?.path ?? null, timeoutMs ?? null])),
+  ],
+  ...steps.flatMap(stepValues),
+]
 
 const stepValues = ({ name, options }: Step): readonly (readonly [path: string, value: string])[] =>
   flatten(revealSecrets(options)).map(([path, value]) => [path === '' ? name : `${name}.${path}`, value])

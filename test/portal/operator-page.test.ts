@@ -299,7 +299,10 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await found.locator('.badge:has-text("Invalid params (-32602)")').waitFor()
     t.same(await findAccessibilityViolations(page), [])
     t.notOk((await page.content()).includes('c0ffee'))
-    await found.locator('a:has-text("alice")').click()
+    await found.locator('a:has-text("…")').click()
+    await page.waitForSelector('section[aria-label="Last requests"] tr:has-text("eth_getBalance")')
+    await page.goBack()
+    await found.locator('a:text-is("alice")').click()
     await page.waitForSelector('h1:has-text("alice")')
     await page.goBack()
     await page.waitForSelector('section[aria-label=eth_getBalance]')
@@ -542,6 +545,29 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       await page.waitForSelector('.network')
       return (await page.locator('.network[aria-label=pair] tr:has-text("right") .badge:not(:text-is("drained"))').count()) === 1
     })
+  })
+
+  t.test('of hundreds of networks 50 are shown at a time; search, problems and links find the others', async t => {
+    await page.route('**/api/v1/nodes', async route => {
+      const json = (await (await route.fetch()).json()) as { networks: { name: string }[] }
+      const pair = json.networks.find(({ name }) => name === 'pair')
+      const many = Array.from({ length: 500 }, (_, i) => ({ ...pair, name: `chain-${String(i).padStart(3, '0')}` }))
+      await route.fulfill({ json: { ...json, networks: many } })
+    })
+    await page.goto(`${gateway.admin}/operator/nodes`)
+    await page.waitForSelector('.network[aria-label=chain-000]')
+    t.equal(await page.locator('.network').count(), 50)
+    t.ok(Number(await page.evaluate('document.querySelectorAll("*").length')) < 3_000)
+    await page.click('.pager button:text-is("Next")')
+    await page.waitForSelector('.network[aria-label=chain-050]')
+    await page.waitForSelector('.pager:has-text("51–100 of 500")')
+    await page.fill('[type=search]', 'chain-49')
+    await page.waitForSelector('.network[aria-label=chain-499]')
+    t.equal(await page.locator('.network').count(), 10, 'from the first one on')
+    await page.goto(`${gateway.admin}/operator/nodes?network=chain-321`)
+    await page.waitForSelector('.network[aria-label=chain-321] table')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.unroute('**/api/v1/nodes')
   })
 
   t.test('what a node fails with is on Nodes and on Errors, with the last one of each error', async t => {

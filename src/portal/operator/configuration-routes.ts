@@ -134,13 +134,14 @@ export const configurationRoutes = [
 const maxContextLines = 2
 
 const differencesOf = (before: readonly EffectiveFile[], after: readonly EffectiveFile[]): ConfigurationJson['differences'] => {
-  const textOf = (files: readonly EffectiveFile[], name: string): string => {
-    const found = files.find(({ source }) => source.file === name)
-    return found === undefined ? '' : formatEffectiveFile(found)
-  }
-  const names = [...new Set([...before, ...after].map(({ source }) => source.file))]
-  return names.flatMap(file => {
-    const lines = diffLines(textOf(before, file), textOf(after, file), maxContextLines)
+  const byName = (files: readonly EffectiveFile[]) => new Map(files.map(file => [file.source.file, file]))
+  const [oldFiles, newFiles] = [byName(before), byName(after)]
+  const textOf = (file: EffectiveFile | undefined): string => (file === undefined ? '' : formatEffectiveFile(file))
+  return [...new Set([...oldFiles.keys(), ...newFiles.keys()])].flatMap(file => {
+    const [oldFile, newFile] = [oldFiles.get(file), newFiles.get(file)]
+    // Variables stay the same while the gateway runs; but a part of gateway.yaml may wait for a restart.
+    if (newFile?.network !== undefined && oldFile?.source.text === newFile.source.text) return []
+    const lines = diffLines(textOf(oldFile), textOf(newFile), maxContextLines)
     return lines.length === 0 ? [] : [{ file, lines }]
   })
 }

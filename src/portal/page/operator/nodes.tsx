@@ -11,11 +11,11 @@ import type { ChartSeries } from '../components/chart.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
-import { Table } from '../components/table.tsx'
+import { Pager, Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { formatLatency, formatMoment, formatNumber, formatSeconds, hourMs } from '../format.ts'
 import { useRequest } from '../request.ts'
-import { queryMember } from '../router.ts'
+import { changeQuery, pagerOffset, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { DrainNode, PutBack } from './drain-node.tsx'
 import { formatPart, formatRate, formatShare, toneOfFailures } from './format-figures.ts'
@@ -33,6 +33,9 @@ type NetworkTraffic = OverviewJson['networks'][number]
 /** With so many networks, one looks for a name, and the nodes of those without problems are folded away. */
 const minSearched = 6
 
+/** Those of hundreds of networks would take a browser seconds. */
+const networksPerPage = 50
+
 /** What calls meet, network by network: those with problems first. */
 export const Nodes = () => {
   const nodes = useNodes()
@@ -41,6 +44,7 @@ export const Nodes = () => {
   const search = queryMember('search')
   const chosen = queryMember('network')
   const filter = queryMember('show', 'all')
+  const offset = pagerOffset(queryMember('first', '0'))
   const isFiltered = filter.value === 'problems'
   const { seconds = 0, networks: traffic = [] } = overview.data.value ?? {}
   const trafficOf = ({ name }: NetworkNodes) => traffic.find(each => each.name === name)
@@ -57,7 +61,11 @@ export const Nodes = () => {
             <p class="lead">{text.lead}</p>
             {isLong && (
               <div class="controls">
-                <SearchField label={text.search} value={search.value} onInput={value => search.set(value, { isTyping: true })} />
+                <SearchField
+                  label={text.search}
+                  value={search.value}
+                  onInput={value => changeQuery({ search: value, first: '' }, { isTyping: true })}
+                />
                 <Segments
                   label={text.filter}
                   options={[
@@ -65,14 +73,14 @@ export const Nodes = () => {
                     { value: 'problems', label: text.filters.problems },
                   ]}
                   value={isFiltered ? 'problems' : 'all'}
-                  onChange={filter.set}
+                  onChange={value => changeQuery({ show: value === 'all' ? '' : value, first: '' })}
                 />
               </div>
             )}
             {found.length === 0 && (
               <EmptyState icon="nodes" title={isFiltered && search.value === '' ? text.noProblems : texts.nothingFound} />
             )}
-            {found.map(network => (
+            {pageOf(found, offset.value, chosen.value).map(network => (
               <Network
                 key={network.name}
                 network={network}
@@ -88,12 +96,20 @@ export const Nodes = () => {
                 }}
               />
             ))}
+            <Pager offset={offset} size={networksPerPage} count={found.length} />
             {unconfigured.length > 0 && <UnconfiguredNodes nodes={unconfigured} onChanged={nodes.reload} />}
           </>
         )
       }}
     </WhenLoaded>
   )
+}
+
+/** A link to a network leads to it, wherever it is in the list: then it comes first. */
+const pageOf = (found: readonly NetworkNodes[], first: number, chosen: string): readonly NetworkNodes[] => {
+  const shown = found.slice(first, first + networksPerPage)
+  const elsewhere = found.filter(({ name }) => name === chosen && !shown.some(each => each.name === name))
+  return [...elsewhere, ...shown]
 }
 
 interface UnconfiguredProps {

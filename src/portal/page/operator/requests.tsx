@@ -7,7 +7,7 @@ import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { AccountLink, NodeLink } from './links.tsx'
+import { AccountLink, KeyLink, NodeLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.requests
@@ -64,7 +64,15 @@ const Request = ({ request }: { readonly request: OperatorRequestJson }) => {
         shown={request}
         of={[
           [text.account, <AccountLink key="account" {...account} />],
-          [texts.usage.key, [key.name ?? key.id, ...(key.hint === null ? [] : [`…${key.hint}`])].join(' ')],
+          [
+            texts.usage.key,
+            <KeyLink
+              key="key"
+              account={account.name}
+              id={key.id}
+              name={[key.name ?? key.id, ...(key.hint === null ? [] : [`…${key.hint}`])].join(' ')}
+            />,
+          ],
         ]}
         node={upstream !== null && <NodeLink network={network} node={upstream} />}
       />
