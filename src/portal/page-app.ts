@@ -36,7 +36,7 @@ export const createPageApp = ({ log, connectSources, first, page, session, befor
   app.use(securityHeaders(connectSources))
   app.use(first)
   app.use(servePage({ ...page, sessionCookie: sessionCookieName(session.cookieName, session.secure) }))
-  app.use(refuseCrossSite)
+  app.use(refuseCrossSite(session.secure))
   app.use(respondWithEventStream)
   app.use(compressJson)
   app.use(sessionMiddleware(app, session))

@@ -41,15 +41,22 @@ export const requireHost = (url: string, listenHost: string): Koa.Middleware => 
   }
 }
 
-/** Refuses requests that change something and come from pages of other sites. Browsers send no tokens unasked, but the password of a proxy. */
-export const refuseCrossSite: Koa.Middleware = (ctx, next) => {
-  if (['GET', 'HEAD', 'OPTIONS'].includes(ctx.method) || bearerTokenOf(ctx.req) !== undefined) return next()
-  const site = ctx.get('Sec-Fetch-Site')
-  const origin = ctx.get('Origin')
-  const isSameSite = site === 'same-origin' || (site === '' && origin !== '' && hostOf(origin) === ctx.host)
-  // Neither header: no browser, which has no cookies of this site either unless somebody copied them on purpose.
-  if (isSameSite || (site === '' && origin === '')) return next()
-  throw new ApiError(403, 'cross-site', 'the request comes from a page of another site')
+/**
+ * Refuses requests that change something and come from pages of other sites. Browsers send no tokens unasked, but the password of a proxy. With
+ * `secure` people have the page by https, of which a proxy may make http: whoever can change what the network carries has pages by http.
+ */
+export const refuseCrossSite = (secure: boolean): Koa.Middleware => {
+  const protocol = secure ? 'https:' : 'http:'
+  return (ctx, next) => {
+    if (['GET', 'HEAD', 'OPTIONS'].includes(ctx.method) || bearerTokenOf(ctx.req) !== undefined) return next()
+    const site = ctx.get('Sec-Fetch-Site')
+    const origin = ctx.get('Origin')
+    const ownOrigin = originOf(`${protocol}//${ctx.host}`)
+    const isOwnOrigin = ownOrigin !== undefined && originOf(origin) === ownOrigin
+    // Neither header: no browser, which has no cookies of this site either unless somebody copied them on purpose.
+    if (site === 'same-origin' || (site === '' && (isOwnOrigin || origin === ''))) return next()
+    throw new ApiError(403, 'cross-site', 'the request comes from a page of another site')
+  }
 }
 
-const hostOf = (origin: string): string | undefined => (URL.canParse(origin) ? new URL(origin).host : undefined)
+const originOf = (url: string): string | undefined => (URL.canParse(url) ? new URL(url).origin : undefined)

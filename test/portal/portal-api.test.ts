@@ -1,13 +1,16 @@
 import { once } from 'node:events'
 import http from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
+import Koa from 'koa'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { operatorOpenApi } from '../../src/portal/operator/operator-openapi.ts'
 import { portalOpenApi } from '../../src/portal/portal-openapi.ts'
 import { routes } from '../../src/portal/portal-app.ts'
+import { refuseCrossSite } from '../../src/portal/security.ts'
 import { sessionOf, signIn } from '../../src/portal/sessions.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { dayMs, isoDate } from '../../src/util/dates.ts'
@@ -610,6 +613,7 @@ t.test('portal', async t => {
       { 'sec-fetch-site': 'same-site' },
       { origin: 'https://evil.example' },
       { origin: 'null' },
+      { origin: portalUrl.replace('http:', 'https:') },
       // Browsers send the password of a proxy in front of the dashboard with every request.
       { origin: 'https://evil.example', authorization: 'Basic dXNlcjpwYXNzd29yZA==' },
     ]) {
@@ -900,5 +904,27 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     await waitUntil(async () => (await createPortalClient(other.portal ?? '').request('GET', '/session', undefined, moved)).status === 200)
     t.equal((await operator(other).request('GET', '/nodes', undefined, { cookie: late.cookies() })).status, 200, 'on each gateway')
     t.equal((await operator(other).request('GET', '/nodes', undefined, { cookie: leftCookie })).status, 401)
+  })
+})
+
+t.test('behind a proxy for https, a page of the same host by http is one of another site', async t => {
+  const statuses: Record<string, number> = {}
+  for (const secure of [true, false]) {
+    const app = new Koa().use(refuseCrossSite(secure)).use(ctx => void (ctx.status = 204))
+    const server = http.createServer(app.callback()).listen(0, '127.0.0.1')
+    t.teardown(() => server.close())
+    await once(server, 'listening')
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    app.on('error', () => undefined)
+    for (const origin of ['http://portal.test', 'https://portal.test', 'https://portal.test:8443'])
+      statuses[`${secure ? 'https' : 'http'} ${origin}`] = (await post(url, '', { host: 'portal.test', headers: { origin } })).status
+  }
+  t.same(statuses, {
+    'https http://portal.test': 403,
+    'https https://portal.test': 204,
+    'https https://portal.test:8443': 403,
+    'http http://portal.test': 204,
+    'http https://portal.test': 403,
+    'http https://portal.test:8443': 403,
   })
 })
