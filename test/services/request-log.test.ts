@@ -25,7 +25,7 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
   const batches: RequestBatch[] = []
   const swept: (readonly string[])[] = []
   const amended: Amendment[] = []
-  const state: { isDown: boolean; isReady?: Promise<void>; failures: number } = { isDown: false, failures: 0 }
+  const state: { isDown: boolean; isReady?: Promise<void> | undefined; failures: number } = { isDown: false, failures: 0 }
   const store: RequestLogStore = {
     async addRequests(batch) {
       await state.isReady
@@ -38,6 +38,7 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
     dropRequests: async () => undefined,
     limitRequests: async () => undefined,
     async amendRequests(amendments) {
+      await state.isReady
       if (state.isDown) throw new Error('connection refused')
       amended.push(...amendments)
     },
@@ -208,6 +209,42 @@ t.test('what is written already of a call whose response cannot be delivered is 
   usage.recordUndelivered(last, 'internal', 0)
   await log.stop()
   t.match(amended.slice(1), [{ account: 'acc_2', batch: batches[1]?.id, position: 0, outcome: 'internal' }])
+})
+
+t.test('amendments wait in bounded memory while the store is unreachable, and none is lost that comes while others are sent', async t => {
+  const { usage, state, amended, end, advance } = openLog()
+  const records = Array.from({ length: 1_100 }, (_, i) => end({ account: { id: `acc_${i}` } }))
+  const last = end({ account: { id: 'acc_last' } })
+  while (last.logged?.written === undefined) await advance()
+  state.isDown = true
+  for (const record of records) usage.recordUndelivered(record, 'internal', 0)
+  await advance()
+  state.isDown = false
+  let release = (): void => undefined
+  state.isReady = new Promise(resolve => (release = resolve))
+  await advance()
+  usage.recordUndelivered(last, 'internal', 0)
+  release()
+  await drainEventLoop()
+  t.same([amended.length, amended.at(-1)?.account], [1_000, 'acc_1099'])
+  await advance()
+  t.same([amended.length, amended.at(-1)?.account], [1_001, 'acc_last'])
+})
+
+t.test('a log that is turned off and on again takes samples as before, and sends nothing of before', async t => {
+  const { log, usage, state, amended, end, advance, written } = openLog()
+  const record = end()
+  await advance()
+  state.isDown = true
+  usage.recordUndelivered(record, 'tooLarge', 0)
+  for (let i = 0; i < 400; i++) end({ params: ['x'.repeat(900)], account: { id: `acc_${i}` } })
+  log.configure({ ...testRequestLog, enabled: false })
+  log.configure(testRequestLog)
+  state.isDown = false
+  end({ account: { id: 'acc_new' }, reply: fakeResult('ok') })
+  await advance()
+  t.equal(written('acc_new').length, 1)
+  t.same([written('acc_7'), amended], [[], []])
 })
 
 t.test('from the reload on that turns the log down, nothing more is sent of the calls before', async t => {

@@ -157,6 +157,15 @@ export const requestLogContract = async (t: Test, open: OpenStore): Promise<void
     t.same((await idsOf()).sort(), ['c', 'd', 'e'], 'the bytes of the amendment count')
   })
 
+  t.test('two amendments of one batch at once are both kept', async t => {
+    const { store, add } = await setUp(t)
+    await add('acc_1', [request('a', { time: 1 }), request('b', { time: 2 })])
+    const amend = (position: number) =>
+      store.amendRequests([{ account: 'acc_1', batch: 'p1-1', position, outcome: 'internal', code: -32603, credits: 0 }])
+    await Promise.all([amend(0), amend(1)])
+    t.match(await store.requests('acc_1'), [{ outcome: 'internal' }, { outcome: 'internal' }])
+  })
+
   t.test('what was logged before an account has less logged is not stored afterwards, whatever a process knew', async t => {
     const { store, add } = await setUp(t)
     const logged = request('a', { params: '["0x1"]', isCut: true, outcome: 'params', message: 'params[0] is 0x1' })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from '../../support/tap.ts'
+import { groupUsage } from '../../../src/services/account-reports.ts'
 import { openUsage } from '../../../src/services/usage/index.ts'
 import type { CountedCall } from '../../../src/services/usage/index.ts'
 import { UsageCounters } from '../../../src/services/usage/usage-counters.ts'
@@ -361,4 +362,18 @@ t.test('an empty report each hour lets the store drop old counts', async t => {
   await scenario.advance(1_000)
   t.ok(scenario.reports.length >= 2)
   t.match(scenario.reports.at(-1), { counts: [], retentionHours: 90 * 24 })
+})
+
+t.test('a group whose calls were all taken back, in another hour than they were counted in, is not shown', async t => {
+  const count = (over: Partial<UsageCount>): UsageCount => ({ ...counted(), hour, ...over })
+  const taken = [
+    count({ outcome: 'ok' }),
+    count({ outcome: 'ok', hour: hour - 1, calls: -1, credits: -80 }),
+    count({ outcome: 'unavailable', credits: 0 }),
+  ]
+  const groups = await groupUsage(taken, 'outcome')
+  t.same(
+    groups.map(({ name, calls, credits }) => [name, calls, credits]),
+    [['unavailable', 1, 0]],
+  )
 })
