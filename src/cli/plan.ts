@@ -9,7 +9,7 @@ import { formatFields } from './table-output.ts'
 
 const options = {
   accounts: { type: 'string', placeholder: 'COUNT', description: 'Accounts, such as 50000 or 1e6.' },
-  calls: { type: 'string', placeholder: 'RATE', description: 'Calls of all accounts together, such as 50000/s.' },
+  calls: { type: 'string', placeholder: 'RATE', description: 'Calls of all accounts together in a second, such as 50000/s.' },
   gateways: { type: 'string', placeholder: 'COUNT', default: '2', description: 'Machines that run a gateway.' },
   workers: { type: 'string', placeholder: 'COUNT', default: '2', description: 'Workers of each gateway.' },
   active: { type: 'string', placeholder: 'COUNT', description: 'Accounts that these calls come from. Default: all.' },
@@ -26,7 +26,7 @@ const options = {
   },
   changes: { type: 'string', placeholder: 'COUNT', default: '60', description: 'Changes of accounts and keys in an hour.' },
   hours: { type: 'string', placeholder: 'COUNT', default: '8', description: 'Hours of a day in which an account calls.' },
-  retention: { type: 'string', placeholder: 'DAYS', default: '90', description: 'Days for which usage is kept.' },
+  retention: { type: 'string', placeholder: 'DAYS', default: '90', description: 'Days for which usage is kept, such as 90 or 90d.' },
   json: jsonOption,
 } as const satisfies Readonly<Record<string, CommandOption>>
 
@@ -45,18 +45,18 @@ export const planCommand: Command = {
   },
   async run(args, { out }) {
     const { values } = readArguments(args, [], options)
-    const callsPerSecond = readNumber('calls', values.calls?.replace(/\/s$/, ''))
     const accounts = readNumber('accounts', values.accounts)
+    const gateways = readNumber('gateways', values.gateways)
     const load: PlannedLoad = {
       accounts,
-      callsPerSecond,
-      activeAccounts: Math.min(accounts, readNumber('active', values.active ?? values.accounts)),
-      gateways: readNumber('gateways', values.gateways),
-      gatewaysOfAccount: Math.min(readNumber('gateways', values.gateways), readNumber('spread', values.spread ?? values.gateways)),
+      callsPerSecond: readNumber('calls', values.calls),
+      activeAccounts: readNumber('active', values.active ?? values.accounts, accounts),
+      gateways,
+      gatewaysOfAccount: readNumber('spread', values.spread ?? values.gateways, gateways),
       workers: readNumber('workers', values.workers),
       groups: readNumber('groups', values.groups),
       changesPerHour: readNumber('changes', values.changes),
-      hoursPerDay: Math.min(24, readNumber('hours', values.hours)),
+      hoursPerDay: readNumber('hours', values.hours),
       retentionDays: readNumber('retention', values.retention),
     }
     const estimate = estimateStoreLoad(load)
@@ -66,12 +66,42 @@ export const planCommand: Command = {
   },
 }
 
-const readNumber = (name: keyof typeof options, text: string | undefined): number => {
+interface OptionRange {
+  readonly least: number
+  readonly most: number
+  readonly isWhole: boolean
+  /** That may follow. */
+  readonly unit?: string
+  readonly example: string
+}
+
+const count: OptionRange = { least: 1, most: 1e12, isWhole: true, example: '50000 or 1e6' }
+const few: OptionRange = { ...count, most: 1e5, example: '2' }
+
+const ranges = {
+  accounts: count,
+  active: count,
+  calls: { least: 0.001, most: 1e12, isWhole: false, unit: '/s', example: '50000/s or 0.5/s' },
+  gateways: few,
+  spread: few,
+  workers: few,
+  groups: few,
+  changes: { ...count, least: 0, example: '60' },
+  hours: { least: 1, most: 24, isWhole: false, example: '8' },
+  retention: { ...few, unit: 'd', example: '90d' },
+} as const satisfies Readonly<Record<string, OptionRange>>
+
+const numberPattern = /^\d+(\.\d+)?(e\d+)?$/i
+
+const readNumber = (name: keyof typeof ranges, text: string | undefined, most: number = ranges[name].most): number => {
   if (text === undefined) throw new UsageError(`missing --${name}`)
-  const number = Number(text)
-  if (!/^\d/.test(text) || !(number >= 1) || !(number <= 1e12))
-    throw new UsageError(`--${name} must be a number from 1 on, such as 50000 or 1e6, not "${text}"`)
-  return number
+  const { least, isWhole, unit = '', example }: OptionRange = ranges[name]
+  const digits = text.endsWith(unit) ? text.slice(0, text.length - unit.length) : text
+  const number = numberPattern.test(digits) ? Number(digits) : NaN
+  if (number >= least && number <= most && (!isWhole || Number.isInteger(number))) return number
+  throw new UsageError(
+    `--${name} must be a ${isWhole ? 'whole number' : 'number'} from ${least} to ${formatCount(most)}, such as ${example}, not "${text}"`,
+  )
 }
 
 /** More would make callers wait in bursts. */
@@ -82,7 +112,7 @@ const nodesFor = ({ ledgerCores, usageCores }: StoreLoad): number => Math.max(1,
 
 const describe = (load: PlannedLoad, estimate: StoreLoad): Readonly<Record<string, string>> => {
   const count = (value: number): string => formatCount(Math.round(value))
-  const cores = (value: number): string => `${(100 * value).toFixed(1)} % of a core`
+  const cores = (value: number): string => (value < 1 ? `${(100 * value).toFixed(1)} % of a core` : `${value.toFixed(1)} cores`)
   const memory = estimate.ledgerBytes + estimate.usageBytes
   return {
     'leases a second': count(estimate.leasesPerSecond),

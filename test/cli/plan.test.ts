@@ -48,10 +48,38 @@ t.test('tollgate plan says what Redis must be able to do, when one is too few, a
   t.equal(spread.connections, 1_500, 'a hundred gateways with two workers and a primary each')
 })
 
-t.test('tollgate plan names what is missing, and what is no number', async t => {
+t.test('tollgate plan names what is missing, what is no number, and what is out of range', async t => {
   t.match(await plan('--calls', '5'), /missing --accounts\nexit code 64$/)
-  t.match(await plan('--accounts', 'many', '--calls', '5'), /--accounts must be a number[^"]*, not "many"\nexit code 64$/)
-  t.match(await plan('--accounts', '0', '--calls', '5'), /--accounts must be a number from 1 on/)
+  t.match(await plan('--accounts', '1000'), /missing --calls\nexit code 64$/)
+  const whole = (range: string) => `must be a whole number from ${range}, such as`
+  const anyCalls = 'must be a number from 0.001 to 1,000,000,000,000, such as 50000/s or 0.5/s,'
+  for (const [option, value, message] of [
+    ['accounts', 'many', whole('1 to 1,000,000,000,000')],
+    ['accounts', '0', whole('1 to 1,000,000,000,000')],
+    ['accounts', '10.5', whole('1 to 1,000,000,000,000')],
+    ['accounts', '1k', whole('1 to 1,000,000,000,000')],
+    ['accounts', '0x10', whole('1 to 1,000,000,000,000')],
+    ['calls', '0/s', anyCalls],
+    ['calls', '300/min', anyCalls],
+    ['gateways', '2.5', whole('1 to 100,000')],
+    ['workers', 'auto', whole('1 to 100,000')],
+    ['active', '1001', whole('1 to 1,000')],
+    ['spread', '3', whole('1 to 2')],
+    ['hours', '30', 'must be a number from 1 to 24, such as 8,'],
+    ['retention', '2w', whole('1 to 100,000')],
+  ] as const) {
+    const given = { accounts: '1000', calls: '5/s', [option]: value }
+    const text = await plan(...Object.entries(given).flatMap(([name, each]) => [`--${name}`, each]))
+    t.match(text, new RegExp(`--${option} ${message}.* not "${value}"\nexit code 64$`), text)
+  }
+})
+
+t.test('tollgate plan takes decimals of calls, days with their unit, no changes, and any size', async t => {
+  t.match(await plan('--accounts', '10', '--calls', '0.5/s', '--retention', '30d', '--changes', '0'), /after 30 days\n(.*\n)*exit code 0$/)
+  t.match(
+    await plan('--accounts', '1e9', '--calls', '1e6/s', '--gateways', '1000'),
+    /CPU of Redis for leases +[\d,]+\.\d cores\n(.*\n)*exit code 0$/,
+  )
 })
 
 t.test('what is planned is within a third of what ledger and usage counts ask of a Redis', { skip: skipWithoutRedis }, async t => {
