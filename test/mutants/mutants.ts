@@ -259,9 +259,16 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/services/accounts/account-lookup.test.ts'],
   },
   {
+    rule: 'no call waits for a store that has answered nobody for two seconds',
+    file: 'src/services/ledger/account-ledger.ts',
+    text: 'const isLost = this.#client.isStoreLost(now)',
+    broken: 'const isLost = false',
+    tests: ['test/services/ledger/ledger-outage.test.ts'],
+  },
+  {
     rule: 'calls do not wait for a check of the store that is far away',
     file: 'src/services/accounts/key-lookups.ts',
-    text: 'now < this.#validUntil ? undefined : this.#checking',
+    text: 'now < this.#validUntil || isSilent ? undefined : this.#checking',
     broken: 'this.#checking',
     tests: ['test/services/accounts/account-lookup.test.ts'],
   },

@@ -134,9 +134,14 @@ const regionWorlds: readonly RegionsVariant[] = [
     option: 'back',
     name: 'the farthest is lost for 10 s',
     over: { lostRegion: { region: farthest, from: 20, until: 30 } },
-    bounds: [forfeitsLittle],
+    bounds: [callsWaitSeldom, forfeitsLittle],
   },
-  { option: 'gone', name: 'the farthest is lost for good', over: { lostRegion: { region: farthest, from: 20 } }, bounds: [forfeitsLittle] },
+  {
+    option: 'gone',
+    name: 'the farthest is lost for good',
+    over: { lostRegion: { region: farthest, from: 20 } },
+    bounds: [callsWaitSeldom, forfeitsLittle],
+  },
   { option: 'small', name: 'balances that are used up', over: { dailyCredits: 100_000 }, bounds: [servesBalances] },
   { option: 'midnight', name: 'midnight', over: { midnightAt: 20 }, bounds: [forfeitsLittle] },
   {

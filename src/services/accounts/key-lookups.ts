@@ -153,9 +153,11 @@ export class ChangeCheck {
   #validUntil = -Infinity
   #repeatAt = -Infinity
   #checking: Promise<void> | undefined
+  #checkingSince = -Infinity
   #usedAt = -Infinity
   /** As the last check found it. */
   #isStoreFar = false
+  #isStoreAvailable = true
 
   /** `readStale` reads stale keys again: called after a change, where the next call of each would wait for a store that is far away. */
   constructor(store: KeyStore, clock: Clock, caches: readonly LookupCache[], readStale: () => void) {
@@ -165,19 +167,20 @@ export class ChangeCheck {
     this.#readStale = readStale
   }
 
-  /** Returns a promise only where its result is too old. */
+  /** Returns a promise only where its result is too old. After a failure, no call waits for a check that has been silent for long. */
   run(): Promise<void> | undefined {
     const now = this.#clock.monotonic()
     this.#usedAt = now
     this.#startIfDue(now)
-    return now < this.#validUntil ? undefined : this.#checking
+    const isSilent = !this.#isStoreAvailable && now - this.#checkingSince >= maxCheckWaitMs
+    return now < this.#validUntil || isSilent ? undefined : this.#checking
   }
 
   /** The store failed: stale results are valid until a later check succeeds. */
   recordOutage(): void {
     this.#validUntil = this.#clock.monotonic() + changeCheckIntervalMs
-    this.#repeatAt = this.#validUntil
-    for (const cache of this.#caches) cache.setStoreAvailable(false)
+    this.#repeatAt = this.#clock.monotonic() + repeatMarginMs
+    this.#setStoreAvailable(false)
   }
 
   /** Accounts of these groups have changed; with undefined, any may have. */
@@ -203,6 +206,7 @@ export class ChangeCheck {
         total === undefined
           ? this.#store.changeCounts()
           : thenMaybe(this.#store.changeCount(), count => (count === total ? undefined : this.#store.changeCounts()))
+      this.#checkingSince = requestedAt
       if (changed instanceof Promise) this.#checking = this.#await(changed, requestedAt)
       else this.#record(changed, requestedAt)
     } catch {
@@ -227,10 +231,15 @@ export class ChangeCheck {
     const roundTripMs = this.#clock.monotonic() - requestedAt
     this.#isStoreFar = roundTripMs > nearStoreMs
     this.#repeatAt = this.#validUntil - 2 * roundTripMs - repeatMarginMs
-    for (const cache of this.#caches) cache.setStoreAvailable(true)
+    this.#setStoreAvailable(true)
     if (changed === undefined) return
     this.invalidate(changedGroups(this.#known, changed))
     this.#known = changed
+  }
+
+  #setStoreAvailable(isAvailable: boolean): void {
+    this.#isStoreAvailable = isAvailable
+    for (const cache of this.#caches) cache.setStoreAvailable(isAvailable)
   }
 }
 
@@ -245,5 +254,7 @@ const changedGroups = (known: ChangeCounts | undefined, { byGroup }: ChangeCount
 const changeCheckIntervalMs = 500
 /** A call in this time before begins the next check. */
 const repeatMarginMs = 50
+/** After a failure; longer than an answer takes from far away. */
+const maxCheckWaitMs = 300
 /** So long after the last call, checks without one end. */
 const unusedTimeoutMs = 600_000

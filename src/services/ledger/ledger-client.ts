@@ -83,6 +83,11 @@ export class LedgerClient {
     return this.#unavailableSince === Infinity ? undefined : now - this.#unavailableSince
   }
 
+  /** Nothing has been answered for so long that calls need not wait for it: the next heartbeat finds out when the store is back. */
+  isStoreLost(now: number): boolean {
+    return now - this.#unavailableSince >= lostAfterMs
+  }
+
   /** How many times longer than near a store a lease that is not used is kept: a call that waits for another one would wait for longer. */
   get distanceFactor(): number {
     if (this.#roundTripMs === Infinity) return 1
@@ -206,6 +211,8 @@ export class LedgerClient {
 }
 
 const heartbeatIntervalMs = 1_000
+/** In this time a cluster of which one node has failed has answered for other accounts. */
+const lostAfterMs = 2_000
 
 const maxDistanceFactor = 50
 /** Of one process, and of all together. */

@@ -315,6 +315,28 @@ t.test('a remote store', async t => {
     t.ok(accounts.find(key) instanceof Promise, 'the result of the last check is too old')
   })
 
+  t.test('that cannot be reached delays no calls of a known key that come all the time: none waits for a check that is silent', async t => {
+    const { accounts, addKey, asked, clock } = await setUpRemote()
+    const key = await addKey()
+    const found = accounts.find(key)
+    asked.splice(0).forEach(({ answer }) => answer())
+    t.match(await found, { kind: 'granted' })
+    clock.advance(500)
+    const waiting = accounts.find(key)
+    t.ok(waiting instanceof Promise)
+    asked.splice(0).forEach(({ fail }) => fail())
+    t.match(await waiting, { kind: 'granted' })
+    for (let i = 0; i < 10; i += 1) {
+      clock.advance(100)
+      t.match(accounts.find(key), { kind: 'granted' })
+      t.equal(asked.length, 1, 'a check is under way')
+    }
+    asked.splice(0).forEach(({ fail }) => fail())
+    await new Promise(setImmediate)
+    clock.advance(60_000)
+    t.ok(accounts.find(key) instanceof Promise, 'the first call after a pause waits: the store may be back, and have changed')
+  })
+
   t.test(
     'that is far away is checked without calls too, until ten minutes after the last one, so that those that come seldom do not wait',
     async t => {
