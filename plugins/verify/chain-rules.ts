@@ -9,6 +9,8 @@ export interface Finding {
   readonly knownFor: 'every chain' | 'Ethereum' | 'no chain'
   /** False where the rule would hold by accident: an empty list tells nothing about the chain. */
   readonly isEvidence: boolean
+  /** What no root covers and follows from the rest: of a proven answer, it is right, or the chain has another rule. */
+  readonly isDerived?: boolean
 }
 
 /** What is to be done with an answer. `unknown`: the chain may be one on which the rule does not hold. */
@@ -37,6 +39,7 @@ export class ChainRules {
   readonly #heldSince = new Map<string, number>()
   readonly #failures = new Map<string, Failures>()
   readonly #givenUp = new Set<string>()
+  readonly #brokenBy = new Map<string, Set<string>>()
 
   constructor(isEthereum: boolean, onGivenUp: (rule: string) => void) {
     this.#isEthereum = isEthereum
@@ -52,6 +55,17 @@ export class ChainRules {
     if (this.isKnown(finding)) return 'refuse'
     if (!this.#hasHeld(finding)) return 'unknown'
     return this.#recordFailure(rule, upstream) ? 'unknown' : 'refuse'
+  }
+
+  /**
+   * Of a rule that has held for no answer yet: whether so many upstreams break it that it is none of the chain. One alone could lie from the start, so that the
+   * rule would never hold.
+   */
+  isBrokenByEnough({ rule }: Finding, upstream: string, required: number): boolean {
+    const upstreams = this.#brokenBy.get(rule) ?? new Set()
+    if (upstreams.size === 0 && this.#brokenBy.size >= maxRules) return true
+    this.#brokenBy.set(rule, upstreams.add(upstream))
+    return upstreams.size >= required
   }
 
   /** Whether all rules are known to hold: the chain is one of Ethereum. */

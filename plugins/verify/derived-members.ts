@@ -15,19 +15,20 @@ const toFinding = (rule: string, number: number, check: () => boolean, isEvidenc
   block: number,
   knownFor: 'Ethereum',
   isEvidence,
+  isDerived: true,
 })
 
 /** Networks without withdrawals have an empty list of them, and may use the root for something else. */
-export const withdrawalsFinding = ({ withdrawals, withdrawalsRoot }: JsonObject, { number }: TrustedHeader): Finding =>
-  toFinding(
+export const withdrawalsFinding = ({ withdrawals, withdrawalsRoot }: JsonObject, { number }: TrustedHeader): Finding => {
+  const isEmpty = isAbsent(withdrawals) || (Array.isArray(withdrawals) && withdrawals.length === 0)
+  const finding = toFinding(
     'a block has the withdrawals of its root',
     number,
-    () =>
-      isAbsent(withdrawalsRoot)
-        ? isAbsent(withdrawals) || toList(withdrawals).length === 0
-        : isSameHex(withdrawalsRootOf(withdrawals), withdrawalsRoot),
-    Array.isArray(withdrawals) && withdrawals.length > 0,
+    () => (isAbsent(withdrawalsRoot) ? isEmpty : isSameHex(withdrawalsRootOf(withdrawals), withdrawalsRoot)),
+    !isEmpty,
   )
+  return { ...finding, isDerived: !isEmpty }
+}
 
 export const transactionFindings = (transaction: JsonObject, { number, timestamp, baseFeePerGas }: TrustedHeader): readonly Finding[] => {
   const { blockTimestamp, gasPrice } = transaction

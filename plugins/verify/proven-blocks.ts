@@ -17,6 +17,7 @@ import { encodeTransaction, hasKnownEncoding, isSigned, withoutUncovered } from 
 import { senderOf } from './transaction-sender.ts'
 import { emptyRoot } from './trie-proof.ts'
 import { trieRootSteps } from './trie-root.ts'
+import { requiredVotesOf } from './votes.ts'
 import type { Steps, WorkTurns } from './work-turns.ts'
 import type { ConfirmRight, RefuseWrong } from './wrong-results.ts'
 
@@ -239,11 +240,23 @@ export class ProvenBlocks {
     return checked.value
   }
 
-  /** The failure for the first finding that the answer is to be refused for. Where the rule may be none of the chain, it is no lie. */
+  /**
+   * The failure for the first finding that the answer is to be refused for. Where the rule may be none of the chain, it is no lie; and where it has not held yet,
+   * a majority of the upstreams must break it.
+   */
   #findBroken(findings: readonly Finding[], { reply, request, header }: NodeAnswer, call: VerifiedCall): Failure | undefined {
     const { refuseWrong, rules } = this.#options
-    const broken = findings.find(finding => rules.decide(finding, call.context.target.name) === 'refuse')
-    if (broken === undefined) return undefined
+    const { target, upstreams } = call.context
+    const decisions = findings.map(finding => ({ finding, decision: rules.decide(finding, target.name) }))
+    const broken = decisions.find(({ decision }) => decision === 'refuse')?.finding
+    if (broken === undefined) {
+      const required = requiredVotesOf(undefined, upstreams.length)(upstreams.length, 0)
+      const unknown = decisions.filter(({ finding, decision }) => decision === 'unknown' && finding.isDerived)
+      const doubted = unknown.filter(({ finding }) => !rules.isBrokenByEnough(finding, target.name, required))[0]
+      if (doubted === undefined) return undefined
+      releaseResult(reply)
+      return notProvable(call, `not so: ${doubted.finding.rule}`)
+    }
     const isKnown = rules.isKnown(broken)
     return refuseWrong(
       reply,

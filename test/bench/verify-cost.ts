@@ -1,7 +1,7 @@
 import verify from '../../plugins/verify/index.ts'
 import { composeHandlers } from '../../src/core/pipeline.ts'
 import type { PipelineStage } from '../../src/core/pipeline.ts'
-import type { Json } from '../../src/plugin/call.ts'
+import type { Json, Target } from '../../src/plugin/call.ts'
 import { directStage } from '../../src/plugin/direct-stage.ts'
 import { toBuffer } from '../../src/json/chunked-bytes.ts'
 import { isFailure } from '../../src/plugin/reply.ts'
@@ -52,9 +52,14 @@ const openPlugin = (methods: Readonly<Record<string, string>>, tip: ModelBlock) 
     upstreamClient: { request, disconnects: () => 0 },
     heads: heads as never, // what the plugin uses of it
   })
-  return (method: string, ...params: readonly Json[]) => {
-    const call = fakeCall(method, params, { target: targets[0]!, upstreams: targets })
+  const ask = (target: Target, method: string, params: readonly Json[]): Promise<Reply> => {
+    const call = fakeCall(method, params, { target, upstreams: targets })
     return stage.handle(call, async below => replyTo(below.context.request.method, below.context.request.params, below.context.target.name))
+  }
+  /** The senders here are not those of the signatures: the first node alone is not believed that the chain is so. */
+  return async (method: string, ...params: readonly Json[]) => {
+    const reply = await ask(targets[0]!, method, params)
+    return isFailure(reply) ? ask(targets[1]!, method, params) : reply
   }
 }
 

@@ -874,6 +874,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/plugins/verify/client-shapes.test.ts'],
   },
   {
+    rule: 'what no root covers is as a majority has it, from the first answer on',
+    file: 'plugins/verify/chain-rules.ts',
+    text: 'upstreams.size >= required',
+    broken: 'true',
+    tests: ['test/plugins/verify/recorded-blocks.test.ts'],
+  },
+  {
     rule: 'a block with many logs is verified in many turns of the event loop',
     file: 'plugins/verify/work-turns.ts',
     text: 'bytes < maxBytesPerTurn',

@@ -484,7 +484,10 @@ t.test('work that takes long is done in turns of the event loop', async t => {
       const block = createBlock(undefined, () => 0.99999, { maxTransactions, maxLogs, contracts })
       const node: Node = async request => answerAt(block, request)
       for (const method of ['eth_getLogs', 'eth_getBlockReceipts'] as const) {
-        const { call } = openProofs({ one: node, two: node }, { head: () => block.number, maxProofBytes: 1 << 28, chainId: 777 })
+        const { call } = openProofs(
+          { one: node, two: node },
+          { head: () => block.number, maxProofBytes: 1 << 28, chainId: 777, hasFailover: true },
+        )
         const blockNumber = block.header['number']!
         let [turns, isDone] = [0, false]
         const countTurn = () => {

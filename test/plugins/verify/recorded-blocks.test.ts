@@ -81,6 +81,22 @@ t.test('a block of the OP stack', async t => {
     t.equal(await minted.call('eth_getBlockByNumber', number, true), undefined)
   })
 
+  t.test('a node that changes from the start what no root covers is not believed, unless most nodes have it so', async t => {
+    const options = { chainId, head: () => Number(number), hasFailover: true }
+    const from = `0x${'9'.repeat(40)}`
+    const transactions = fullBlock.transactions.map((each, i): JsonMembers => (i === 0 ? each : { ...each, from }))
+    const lying = nodeWith(
+      { ...fullBlock, transactions },
+      receipts.map((each): JsonMembers => ({ ...each, gasUsed: '0x1' })),
+    )
+    const one = openProofs({ one: lying, two: honest, three: honest }, options)
+    t.same(await one.call('eth_getBlockByNumber', number, true), fullBlock)
+    t.same(await one.call('eth_getBlockReceipts', number), receipts)
+    t.notOk(one.log.lines.some(({ fields }) => JSON.stringify(fields).includes('upstream-lied')))
+    const alone = openProofs({ one: lying, two: lying, three: honest }, options)
+    t.match(await alone.call('eth_getBlockByNumber', number, true), { transactions }, 'a rule of the chain')
+  })
+
   t.test('a deposit with members of a network of its own is no lie, and nothing is proven of its block', async t => {
     const [deposit, ...others] = fullBlock.transactions
     const node = nodeWith({ ...fullBlock, transactions: [{ ...deposit!, ethValue: '0x0' }, ...others] }, receipts)
