@@ -43,6 +43,9 @@ const shoot = async (page: Page, name: string, isLoading = false): Promise<void>
     for (const width of widths) {
       await resize(page, width, heightPx, colorScheme, isLoading)
       const height = Math.min(maxHeightPx, Number(await page.evaluate('document.documentElement.scrollHeight')))
+      // The navigation is as high as the window, and would end, or begin, within the picture.
+      await page.evaluate('scrollTo(0, 0)')
+      if (width === widths[0]) await resize(page, width, Math.max(heightPx, height), colorScheme, isLoading)
       await page.screenshot({
         path: join(allDir, `${name}-${width}-${colorScheme}.png`),
         fullPage: true,
