@@ -4,7 +4,7 @@ import type { Finding } from './chain-rules.ts'
 import { isAbsent, isSameHex, toBigInt, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
 import { holds, withdrawalsRootOf } from './result-checks.ts'
 import { encodeRlp } from './rlp.ts'
-import { typeNameOf } from './transaction-encoding.ts'
+import { isDeposit, typeNameOf } from './transaction-encoding.ts'
 import type { TrustedHeader } from './block-header.ts'
 
 // Members of transactions and receipts that no root covers, and that follow from what roots cover. How they follow differs between chains.
@@ -67,6 +67,7 @@ export const senderFinding = ({ from }: JsonObject, sender: string | undefined, 
 
 /** What a unit of gas costs in a block. */
 const priceOf = (transaction: JsonObject, baseFeePerGas: string | undefined): bigint => {
+  if (isDeposit(transaction)) return 0n
   if (!hasDynamicFee(transaction) || baseFeePerGas === undefined) return toBigInt(transaction['gasPrice'])
   const [max, tipped] = [toBigInt(transaction['maxFeePerGas']), BigInt(baseFeePerGas) + toBigInt(transaction['maxPriorityFeePerGas'])]
   return tipped < max ? tipped : max
@@ -93,11 +94,7 @@ export const receiptFindings = (
     toFinding(
       'the gas price of a receipt follows from the fees of its transaction',
       number,
-      // Some nodes write none for a deposit of the OP stack.
-      () =>
-        isAbsent(effectiveGasPrice) ||
-        (isAbsent(transaction['gasPrice']) && !hasDynamicFee(transaction)) ||
-        toBigInt(effectiveGasPrice) === priceOf(transaction, baseFeePerGas),
+      () => isAbsent(effectiveGasPrice) || toBigInt(effectiveGasPrice) === priceOf(transaction, baseFeePerGas),
       hasDynamicFee(transaction),
     ),
     toFinding(

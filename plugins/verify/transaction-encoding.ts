@@ -97,7 +97,7 @@ const fieldsByType: Readonly<Record<string, readonly ToItem[]>> = {
 }
 
 /** A transaction of the OP stack that comes from the chain below. */
-const isDeposit = (transaction: JsonObject): boolean => typeOf(transaction) === '0x7e'
+export const isDeposit = (transaction: JsonObject): boolean => typeOf(transaction) === '0x7e'
 
 /** What a transaction of Ethereum has beside the fields of its type. */
 const otherMembers = [
@@ -215,7 +215,7 @@ const saysSomething = (value: Json | undefined): boolean => !isAbsent(value) && 
  * value. Clients differ in what they write there, so that it is no lie.
  */
 export const withoutUncovered = (transaction: JsonObject): JsonObject => {
-  if (isDeposit(transaction)) return transaction
+  if (isDeposit(transaction)) return withoutSignature(transaction)
   const type = typeOf(transaction) ?? ''
   const uncovered = Object.keys(transaction).filter(name => {
     const types = Object.hasOwn(typesWith, name) ? typesWith[name] : undefined
@@ -231,6 +231,15 @@ export const withoutUncovered = (transaction: JsonObject): JsonObject => {
   const covered =
     uncovered.length === 0 ? transaction : Object.fromEntries(Object.entries(transaction).filter(([name]) => !uncovered.includes(name)))
   return type === '0x4' ? withoutOtherV(covered) : covered
+}
+
+const signatureMembers = ['v', 'r', 's', 'yParity']
+
+/** A deposit has none; nodes write zeros. */
+const withoutSignature = (deposit: JsonObject): JsonObject => {
+  const isWrong = (name: string): boolean =>
+    signatureMembers.includes(name) && saysSomething(deposit[name]) && !/^0x0*$/.test(String(deposit[name]))
+  return Object.keys(deposit).some(isWrong) ? Object.fromEntries(Object.entries(deposit).filter(([name]) => !isWrong(name))) : deposit
 }
 
 /** Beside a parity, which is what the hash covers: a `v` that says something else. */

@@ -97,6 +97,26 @@ t.test('a block of the OP stack', async t => {
     t.match(await alone.call('eth_getBlockByNumber', number, true), { transactions }, 'a rule of the chain')
   })
 
+  t.test('a deposit has no signature, and costs nothing', async t => {
+    const [deposit, ...others] = fullBlock.transactions
+    const options = { chainId, head: () => Number(number), hasFailover: true }
+    const open = (members: JsonMembers, price = '0x0') =>
+      openProofs(
+        {
+          one: nodeWith(
+            { ...fullBlock, transactions: [{ ...deposit!, ...members }, ...others] },
+            receipts.map((each, i): JsonMembers => (i === 0 ? { ...each, effectiveGasPrice: price } : each)),
+          ),
+          two: honest,
+        },
+        options,
+      )
+    const { v: _, ...withoutV } = deposit as JsonMembers
+    t.same(await open({ v: '0x1' }).call('eth_getBlockByNumber', number, true), { ...fullBlock, transactions: [withoutV, ...others] })
+    t.same(await open({ gasPrice: '0x1' }).call('eth_getBlockByNumber', number, true), fullBlock)
+    t.same(await open({}, '0x1').call('eth_getBlockReceipts', number), receipts)
+  })
+
   t.test('a deposit with members of a network of its own is no lie, and nothing is proven of its block', async t => {
     const [deposit, ...others] = fullBlock.transactions
     const node = nodeWith({ ...fullBlock, transactions: [{ ...deposit!, ethValue: '0x0' }, ...others] }, receipts)
