@@ -105,6 +105,14 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
   TollgateBreakerOpen: [8, { 'tollgate_upstream_reduced{network="n",upstream="u",class="logs",reason="breaker"}': '1x10' }],
   TollgateUpstreamRateLimited: [15, { 'tollgate_upstream_reduced{network="n",upstream="u",class="all",reason="rateLimited"}': '1x20' }],
   TollgateUpstreamLied: [8, { 'tollgate_upstream_lies_total{network="n",upstream="u"}': '0x5 1x5' }],
+  TollgateStoreSlow: [
+    20,
+    {
+      'tollgate_store_request_duration_seconds_bucket{instance="a",le="0.25"}': '0+10x30',
+      'tollgate_store_request_duration_seconds_bucket{instance="a",le="0.5"}': '0+100x30',
+      'tollgate_store_request_duration_seconds_bucket{instance="a",le="+Inf"}': '0+100x30',
+    },
+  ],
   TollgateStoreFails: [8, { 'tollgate_store_errors_total{operation="heartbeat"}': '0+1x10' }],
   TollgateSharedCacheDown: [8, { 'tollgate_shared_cache_up{redis="r"}': '0x10' }],
   TollgateMemoryForCallers: [8, { tollgate_in_flight_bytes: '90x10', tollgate_in_flight_max_bytes: '100x10' }],
