@@ -193,8 +193,8 @@ export class HistoryAnswers {
       if (isFailure(reply)) return reply
       if (isJsonNull(reply.result)) return { missing: reply }
     }
-    const header = await headers.at(number, call, named === 'latest' ? reportedHeight : number)
-    return header === undefined ? notAgreed : { hash: header.hash, number: header.number }
+    const header = await (named === 'latest' ? headers.latest(number, call) : headers.at(number, call))
+    return header === undefined ? headers.notTrusted : { hash: header.hash, number: header.number }
   }
 }
 

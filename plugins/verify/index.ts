@@ -8,8 +8,11 @@ import {
   misconfigured,
   refuse,
   releaseResult,
+  revealSecrets,
 } from '../../src/plugin/plugin.ts'
 import type { CallContext, Failure, Method, Origin, Reply, Result } from '../../src/plugin/plugin.ts'
+import { beaconChains } from './beacon/beacon-chain.ts'
+import { BeaconHeads } from './beacon/beacon-heads.ts'
 import { ChainRules } from './chain-rules.ts'
 import { AnswerChecks, isPending } from './checks.ts'
 import { FeedLogs } from './feed-logs.ts'
@@ -58,6 +61,51 @@ export default definePlugin({
         description:
           'For `proof`: so many upstreams must have the same header at its height. Default: a majority of those that answer, and 2 at least where there are 2.',
         examples: [2],
+      },
+      beacon: {
+        type: 'object',
+        properties: {
+          url: {
+            type: 'string',
+            format: 'url',
+            pattern: '^[hH][tT][tT][pP][sS]?://',
+            label: 'a URL that begins with http:// or https://',
+            description: 'URL of the Beacon API of a consensus node, which keeps data for light clients.',
+            examples: ['http://beacon.example.com:5052'],
+          },
+          headers: {
+            type: 'object',
+            additionalProperties: { type: 'string', format: 'secret' },
+            default: {},
+            description: 'HTTP headers of each request to this node. Values are secrets.',
+            examples: [{ 'X-Api-Key': '${BEACON_KEY}' }],
+          },
+          checkpoint: {
+            type: 'string',
+            pattern: '^0x[0-9a-fA-F]{64}$',
+            label: 'the root of a beacon block: 0x and 64 hex digits',
+            description: 'Root of a finalized beacon block, from a source that you trust: all that follows is proven by it.',
+            examples: ['0x4b363db94e286120d76eb905340fdd4e54bfe9f06bf33ff6cf5ad27f511bfe95'],
+          },
+          maxCheckpointAge: {
+            type: 'string',
+            format: 'duration',
+            usual: { min: '1d', max: '30d' },
+            default: '14d',
+            description:
+              'An older checkpoint proves nothing: validators who have left since may sign another chain. It counts at the start, and after a time without the consensus node.',
+          },
+          otherwise: {
+            type: 'string',
+            enum: ['refuse', 'agree'],
+            default: 'refuse',
+            description:
+              'What becomes of calls about blocks that the beacon chain says nothing about: newer than the newest signed one, more than 8,191 blocks older, or any while the consensus node does not answer. refuse: -32002. agree: upstreams must agree on the header, as without beacon, and X-Tollgate-Verified says quorum.',
+          },
+        },
+        required: ['url', 'checkpoint'],
+        description:
+          'For `proof`: the sync committee of the beacon chain says which headers are right, in place of upstreams that agree. For Ethereum, Sepolia and Hoodi.',
       },
       costs: {
         type: 'object',
@@ -118,7 +166,7 @@ export default definePlugin({
   },
   checkPipeline: checkUpstreams,
   create(options, services) {
-    const { maxBytes, agree, maxBlocks, maxProofBytes, readmit, costs } = options
+    const { maxBytes, agree, beacon, maxBlocks, maxProofBytes, readmit, costs } = options
     const { methods, log, network, clock } = services
     assertKnownMethods(
       Object.keys(options.methods).map(method => ({ path: ['methods', method], method })),
@@ -141,12 +189,31 @@ export default definePlugin({
       const onGivenUp = (rule: string) => log.warn({ rule }, 'rule given up: upstreams break it, and none keeps it')
       return new ChainRules(ethereumChainIds.has(network.chainId) && !network.devNode, onGivenUp)
     })
+    const beaconChain = beaconChains.get(network.chainId)
+    if (beacon !== undefined && beaconChain === undefined) {
+      const known = [...beaconChains.keys()].join(', ')
+      throw misconfigured(
+        ['beacon'],
+        `the beacon chain of chain ${network.chainId} is not known: a light client is for the chains ${known}`,
+      )
+    }
+    const beaconHeads =
+      beacon &&
+      beaconChain &&
+      services.singleton(
+        'beacon',
+        revealSecrets({ ...beacon, otherwise: '' }),
+        () => new BeaconHeads({ ...beacon, chain: beaconChain, maxCheckpointAgeMs: beacon.maxCheckpointAge }, services),
+      )
     const counters = new VerifyCounters(services)
     const wrongResults = new WrongResults({ readmit, rules, counters }, services)
     const { refuse: refuseWrong, confirm: confirmRight, recordIfRight } = wrongResults
     const turns = new WorkTurns()
     const proofs = new Proofs(
-      { agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong, confirmRight, recordIfRight, turns },
+      {
+        ...{ agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong, confirmRight, recordIfRight, turns },
+        beacon: beacon && beaconHeads && { heads: beaconHeads, otherwise: beacon.otherwise },
+      },
       services,
     )
     const { blocks, headers, codes } = proofs
@@ -177,7 +244,8 @@ export default definePlugin({
     }
     const explainPolicy = (name: string): string => {
       const policy = policies.of(name)
-      if (policy === 'proof' && proofs.has(name)) return 'answered with what is proven by a header that upstreams agree on'
+      if (policy === 'proof' && proofs.has(name))
+        return `answered with what is proven by a header that ${beacon === undefined ? 'upstreams agree on' : 'the beacon chain proves'}`
       if (quorums.get(policy) !== undefined) return `answered where ${policy} upstreams, which are asked at once, have the same answer`
       if (policy === 'off' || !checks.has(name)) return 'results are not checked'
       return `results of up to ${maxBytes} bytes are checked; another node is asked in place of one that is wrong`
@@ -270,6 +338,7 @@ export default definePlugin({
         },
       }),
       start() {
+        beaconHeads?.start()
         endProving = services.nodes.trust.beginProving(provenClasses)
         return wrongResults.restore(provenClasses)
       },

@@ -2,7 +2,7 @@ import { blockSelectorOf, isFailure, isJsonObject, parseHexQuantity, refuseTooMa
 import type { Failure, JsonObject, Method, Reply, Services } from '../../src/plugin/plugin.ts'
 import { stringifySteps } from './json-steps.ts'
 import { LogQuery } from './log-query.ts'
-import { isFailed, notAgreed, notLinked, numberOf } from './node-requests.ts'
+import { isFailed, notLinked, numberOf } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import type { TrustedHeader } from './block-header.ts'
 import { logsOf } from './proven-blocks.ts'
@@ -90,11 +90,12 @@ export class LogAnswers {
     const { head = Infinity, reportedHeight } = heads.snapshot
     if (from > to || to - from >= maxBlocks || to > Math.max(head, reportedHeight)) return undefined
     if (to >= reportedHeight) onUse()
-    const newest = await headers.at(to, call, blocks?.to === 'latest' ? reportedHeight : to)
-    if (newest === undefined) return notAgreed
+    const newest = await (blocks?.to === 'latest' ? headers.latest(to, call) : headers.at(to, call))
+    if (newest === undefined) return headers.notTrusted
     provenBlocks.recordHeader(newest)
     if (blocks?.from === 'latest') return [newest]
-    return newest.number < from ? [] : this.#linkTo(newest, from, call, next)
+    // Callers may know of a block that no header is trusted of yet: that it has no logs is not so.
+    return newest.number < from ? headers.notTrusted : this.#linkTo(newest, from, call, next)
   }
 
   /** The headers of the range. Those that are not known are requested together. */

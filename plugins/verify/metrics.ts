@@ -13,6 +13,18 @@ export const verifyMetrics = {
     labels: ['network', 'upstream'],
     help: 'Results of upstreams that do not fit the header of their block, on which upstreams agree.',
   },
+  beaconHeadTime: {
+    name: 'tollgate_beacon_head_timestamp_seconds',
+    type: 'gauge',
+    labels: ['network'],
+    help: 'Time of the slot of the newest block that the sync committee of the beacon chain has signed, in seconds since 1970; of a network with the option beacon.',
+  },
+  beaconRounds: {
+    name: 'tollgate_beacon_rounds_total',
+    type: 'counter',
+    labels: ['network', 'outcome'],
+    help: 'Rounds in which the consensus node was asked for signed blocks: "succeeded", "unavailable", or "unproven", where it returned what its sync committee has not signed.',
+  },
 } as const satisfies Readonly<Record<string, MetricDefinition>>
 
 type Outcome = 'proven' | 'agreed' | 'passed' | 'refused' | 'unchecked'

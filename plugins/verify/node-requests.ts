@@ -29,6 +29,14 @@ export const notAgreed = refuse('unavailable', {
   retryAfter: 1,
 })
 
+/** Whichever node is asked, it is not signed: no further one is tried. */
+export const notSigned = refuse('unavailable', {
+  source: 'gateway',
+  fault: 'gateway',
+  cause: 'the beacon chain does not prove the block, or no upstream has it',
+  retryAfter: 4,
+})
+
 /** The caller has left, when nodes had been asked. */
 export const disconnected = ({ context: { target } }: VerifiedCall): Failure =>
   refuse('unavailable', { source: target.source, upstream: target.name, fault: 'caller', cause: 'client disconnected' })

@@ -1,5 +1,8 @@
 import { copyReply, isFailure } from '../../src/plugin/plugin.ts'
 import type { Method, Reply, Services } from '../../src/plugin/plugin.ts'
+import { BeaconHeaders } from './beacon/beacon-headers.ts'
+import type { BeaconHeads } from './beacon/beacon-heads.ts'
+import type { TrustedHeader } from './block-header.ts'
 import type { ChainRules } from './chain-rules.ts'
 import { isPending } from './checks.ts'
 import { FeedHeaders } from './feed-headers.ts'
@@ -17,8 +20,15 @@ import { TrustedHeaders } from './trusted-headers.ts'
 import type { WorkTurns } from './work-turns.ts'
 import type { ConfirmRight, RecordIfRight, RefuseWrong } from './wrong-results.ts'
 
+/** The beacon chain, which says which headers are trusted. */
+interface BeaconOptions {
+  readonly heads: BeaconHeads
+  readonly otherwise: 'refuse' | 'agree'
+}
+
 interface ProofsOptions {
   readonly agree: number | undefined
+  readonly beacon: BeaconOptions | undefined
   readonly maxBlocks: number
   readonly maxProofBytes: number
   /** Whether a node that lied gets calls again. */
@@ -57,12 +67,16 @@ export class Proofs {
   readonly #provable: ReadonlyMap<string, { readonly method: Method; readonly answers: ProvenAnswers }>
 
   constructor(options: ProofsOptions, services: Services) {
-    const { agree, rules, refuseWrong, confirmRight, recordIfRight, turns } = options
+    const { agree, beacon, rules, refuseWrong, confirmRight, recordIfRight, turns } = options
     const { methods, network } = services
     this.#options = options
     this.#services = services
     this.blocks = new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes, turns })
-    this.headers = new TrustedHeaders({ agree, knownHeader: hash => this.blocks.knownHeader(hash) }, services)
+    const knownHeader = (hash: string) => this.blocks.knownHeader(hash)
+    this.headers = new TrustedHeaders(
+      { agree, knownHeader, beacon: beacon && toBeaconTrust(beacon, { knownHeader, refuseWrong }, services) },
+      services,
+    )
     this.#feedHeaders = new FeedHeaders(header => this.blocks.recordHeader(header), services)
     const answersOf = this.#openAnswers(this.blocks)
     const answersAloneOf = this.#openAnswers(new ProvenBlocks({ refuseWrong, confirmRight, rules, maxCachedBytes: 0, turns }))
@@ -99,7 +113,7 @@ export class Proofs {
       reply = await proven.answers.answer(call, proven.method, next)
     }
     if (reply === undefined || isFailure(reply)) return reply
-    const { verified = 'proof' } = reply
+    const { verified = this.headers.isAgreedOnly(call) ? 'quorum' : 'proof' } = reply
     if (verified === 'proof') {
       this.#options.counters.count(target.name, 'proven')
       if (this.#options.readmit) this.#readmission.begin(reply, call, proven.method, next)
@@ -119,4 +133,17 @@ export class Proofs {
     const logs = new LogAnswers({ ...common, maxBlocks, maxProofBytes, onUse: () => this.#feedHeaders.use() }, this.#services)
     return name => (name === 'eth_getLogs' ? logs : provableHistory.includes(name) ? history : states)
   }
+}
+
+/** As for a block that nodes do not have yet. Where they may agree in place of the beacon chain, nothing is waited for. */
+const maxSignatureWaitMs = 4_000
+
+const toBeaconTrust = (
+  { heads: beacon, otherwise }: BeaconOptions,
+  options: { knownHeader(hash: string): TrustedHeader | undefined; readonly refuseWrong: RefuseWrong },
+  services: Services,
+) => {
+  const isAgreementEnough = otherwise === 'agree'
+  const headers = new BeaconHeaders({ ...options, beacon, maxWaitMs: isAgreementEnough ? 0 : maxSignatureWaitMs }, services)
+  return { headers, isAgreementEnough }
 }

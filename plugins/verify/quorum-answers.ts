@@ -14,7 +14,7 @@ import {
 import type { Failure, Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { comparableOf, isSameAnswer, withoutPlaces } from './comparable-answer.ts'
 import type { ComparableAnswer } from './comparable-answer.ts'
-import { disconnected, notAgreed, numberOf, votersOf } from './node-requests.ts'
+import { disconnected, numberOf, votersOf } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import type { Quorum } from './policies.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
@@ -88,8 +88,8 @@ export class QuorumAnswers {
       const number = await numberOf(block, call, next, { heads, refuseWrong })
       if (typeof number !== 'number') return number
       if (block === 'latest') {
-        const header = await headers.at(number, call, heads.snapshot.reportedHeight)
-        if (header === undefined) return notAgreed
+        const header = await headers.latest(number, call)
+        if (header === undefined) return headers.notTrusted
         hash = header.hash
         pinned.push(header.number)
       } else pinned.push(number)

@@ -1,6 +1,6 @@
 import { blockSelectorOf, isFailure, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
-import { isFailed, notAgreed, notLinked, notProvable, numberOf, send, toJson, toResult } from './node-requests.ts'
+import { isFailed, notLinked, notProvable, numberOf, send, toJson, toResult } from './node-requests.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { MalformedMember } from './hex.ts'
@@ -121,8 +121,8 @@ export class StateAnswers {
     }
     const number = await numberOf(blocks?.from ?? 'latest', call, next, { heads, refuseWrong })
     if (typeof number !== 'number') return number
-    const header = await headers.at(number, call, blocks?.from === 'latest' ? heads.snapshot.reportedHeight : number)
-    return header === undefined ? notAgreed : { header, param: toHexQuantity(header.number), number: header.number }
+    const header = await (blocks?.from === 'latest' ? headers.latest(number, call) : headers.at(number, call))
+    return header === undefined ? headers.notTrusted : { header, param: toHexQuantity(header.number), number: header.number }
   }
 }
 

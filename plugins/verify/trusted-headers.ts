@@ -1,10 +1,11 @@
 import { LRUCache } from 'lru-cache'
 import { Cancellation, isFailure, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Json, Services, Target } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import type { BeaconHeaders, Found } from './beacon/beacon-headers.ts'
 import { toTrustedHeader } from './block-header.ts'
 import type { TrustedHeader } from './block-header.ts'
 import { isSameHex } from './hex.ts'
-import { voterCountOf, votersOf } from './node-requests.ts'
+import { notAgreed, notSigned, voterCountOf, votersOf } from './node-requests.ts'
 import type { VerifiedCall } from './verified-call.ts'
 import { agreedValue, requiredVotesOf } from './votes.ts'
 
@@ -27,8 +28,22 @@ const maxBlocksBack = 2
 const maxPolledDepth = 8
 const maxHeaderBytes = 8_388_608
 
+interface TrustedHeadersOptions {
+  readonly agree: number | undefined
+  /** The header with that hash, if it is known. */
+  knownHeader(hash: string): TrustedHeader | undefined
+  /** Where it is given, the beacon chain says which headers are trusted, in place of nodes. */
+  readonly beacon?: BeaconTrust | undefined
+}
+
+interface BeaconTrust {
+  readonly headers: Pick<BeaconHeaders, 'latest' | 'at' | 'forget'>
+  /** Of blocks about which the beacon chain says nothing, the headers that nodes agree on are enough. */
+  readonly isAgreementEnough: boolean
+}
+
 /**
- * The headers that nodes agree on. A header is trusted when so many nodes have it at its height: `agree`, or a majority of those that
+ * The headers that the beacon chain proves, or else those that nodes agree on. Such a header is trusted when so many nodes have it at its height: `agree`, or a majority of those that
  * answer, and 2 at least where there are 2. Headers that are not final are asked for again with each new head.
  */
 export class TrustedHeaders {
@@ -39,22 +54,56 @@ export class TrustedHeaders {
   /** What polls have found counts in later versions of the head: in this one a call has met another block. */
   #doubtedVersion = -1
   readonly #byNumber = new LRUCache<number, CachedHeader>({ max: maxHeaders })
+  readonly #beacon: BeaconTrust | undefined
+  /** Of calls for which nodes have agreed where the beacon chain says nothing. */
+  readonly #agreedRequests = new WeakSet<Request>()
 
-  /** `knownHeader`: the header with that hash, if it is known. */
   constructor(
-    { agree, knownHeader }: { readonly agree: number | undefined; knownHeader(hash: string): TrustedHeader | undefined },
+    { agree, knownHeader, beacon }: TrustedHeadersOptions,
     services: Pick<Services, 'upstreamClient' | 'heads' | 'log' | 'clock'>,
   ) {
     this.#agree = agree
     this.#knownHeader = knownHeader
+    this.#beacon = beacon
     this.#services = services
   }
 
+  /** The failure in place of an answer, where no header is trusted. */
+  get notTrusted(): Failure {
+    return this.#beacon === undefined ? notAgreed : notSigned
+  }
+
+  /** The answer relies on nodes that agree, although the beacon chain is asked. */
+  isAgreedOnly({ context: { request } }: VerifiedCall): boolean {
+    return this.#agreedRequests.has(request)
+  }
+
+  /** The header at that height; undefined where none is trusted. */
+  at(number: number, call: VerifiedCall): Promise<TrustedHeader | undefined> {
+    return this.#beacon === undefined ? this.#agreedFrom(number, call) : this.#signedOr(this.#beacon.headers.at(number, call), number, call)
+  }
+
   /**
-   * The header at that height; undefined where nodes do not agree. `least`: a lower height that is as good, as of `latest`, which not every node has
-   * at once. Nodes that have not got so far are waited for.
+   * The header of the newest block, which nodes have at that height: the newest that is signed, else one that is not below what callers were told. Not every
+   * node has it at once.
    */
-  async at(number: number, call: VerifiedCall, least: number = number): Promise<TrustedHeader | undefined> {
+  latest(number: number, call: VerifiedCall): Promise<TrustedHeader | undefined> {
+    const least = this.#services.heads.snapshot.reportedHeight
+    return this.#beacon === undefined
+      ? this.#agreedFrom(number, call, least)
+      : this.#signedOr(this.#beacon.headers.latest(call), number, call, least)
+  }
+
+  async #signedOr(signed: Promise<Found>, number: number, call: VerifiedCall, least?: number): Promise<TrustedHeader | undefined> {
+    const header = await signed
+    if (header !== 'unknown') return header
+    if (this.#beacon?.isAgreementEnough !== true) return undefined
+    this.#agreedRequests.add(call.context.request)
+    return this.#agreedFrom(number, call, least)
+  }
+
+  /** `least`: a lower height that is as good. Nodes that have not got so far are waited for. */
+  async #agreedFrom(number: number, call: VerifiedCall, least: number = number): Promise<TrustedHeader | undefined> {
     const { heads, clock } = this.#services
     const voters = votersOf(call, heads)
     const voterCount = voterCountOf(call, heads)
@@ -116,6 +165,7 @@ export class TrustedHeaders {
   forget(number: number): void {
     this.#doubtedVersion = this.#services.heads.snapshot.headVersion
     this.#byNumber.delete(number)
+    this.#beacon?.headers.forget(number)
   }
 
   #request(number: number, voters: readonly Target[], voterCount: number): Promise<TrustedHeader | undefined> {

@@ -5,10 +5,13 @@ import type { PolicyOptions } from './policies.ts'
 import { provableMethods, provableStates } from './provable-methods.ts'
 
 /** What an upstream must have so that something is proven of the method. */
-const requiredMethods = (method: string): readonly string[] =>
-  provableStates.includes(method)
+const requiredMethods = (method: string, hasBeacon: boolean): readonly string[] => [
+  // The state has the hashes of older blocks.
+  ...(hasBeacon ? ['eth_getProof', 'eth_getBlockByHash'] : []),
+  ...(provableStates.includes(method)
     ? ['eth_getProof', 'eth_getBlockByNumber']
-    : ['eth_getBlockByNumber', 'eth_getBlockByHash', ...(/receipt|log/i.test(method) ? ['eth_getBlockReceipts'] : [])]
+    : ['eth_getBlockByNumber', 'eth_getBlockByHash', ...(/receipt|log/i.test(method) ? ['eth_getBlockReceipts'] : [])]),
+]
 
 interface Upstream {
   /** All methods, if absent. */
@@ -17,7 +20,7 @@ interface Upstream {
 
 /** Reports policies that the upstreams of the pipeline cannot meet. */
 export const checkUpstreams = (
-  { methods, agree }: PolicyOptions & { readonly agree?: number },
+  { methods, agree, beacon }: PolicyOptions & { readonly agree?: number; readonly beacon?: object },
   others: readonly OtherStep[],
   report: ReportProblem,
 ): void => {
@@ -31,7 +34,9 @@ export const checkUpstreams = (
     if (quorum !== undefined && quorum.asked > upstreams.length) report(['methods', name], `\`${policy}\`, and ${count}`)
     if (policy !== 'proof') continue
     const proven = provableMethods.filter(createNameMatcher([name]))
-    const missing = proven.flatMap(requiredMethods).find(required => !upstreams.some(upstream => has(upstream, required)))
+    const missing = proven
+      .flatMap(method => requiredMethods(method, beacon !== undefined))
+      .find(required => !upstreams.some(upstream => has(upstream, required)))
     if (missing !== undefined) report(['methods', name], `a proof needs ${missing}, which no upstream has by its \`methods\``)
   }
 }

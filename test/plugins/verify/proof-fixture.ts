@@ -4,6 +4,7 @@ import { Cancellation } from '../../../src/plugin/call.ts'
 import type { Json, Request, Signal, Target } from '../../../src/plugin/call.ts'
 import { isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
+import type { EvidenceInput } from '../../../src/services/evidence.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { NodeStatuses } from '../../../src/services/node-status.ts'
 import type { ChainSnapshot, FeedListener, Heads } from '../../../src/services/index.ts'
@@ -35,6 +36,8 @@ interface ProofOptions {
   readonly polledHeads?: () => Readonly<Record<string, { readonly number: number; readonly hash: string }>>
   /** The newest finalized block. */
   readonly finalized?: number
+  /** The option, as the plugin gets it. */
+  readonly beacon?: object
 }
 
 const methods = {
@@ -62,6 +65,7 @@ export const openProofs = (
     onWait,
     finalized,
     polledHeads = () => ({}),
+    beacon,
   }: ProofOptions = {},
 ) => {
   const log = new TestLog()
@@ -108,11 +112,20 @@ export const openProofs = (
     maxProofBytes,
     maxBlocks: 8,
     ...(agree !== undefined && { agree }),
+    ...(beacon && { beacon }),
   }
   const network = { name: 'devnet', chainId, blockTime: 1_000, devNode: false }
   const clock = new TestClock()
+  const evidence: EvidenceInput[] = []
   const services = {
     network,
+    evidence: {
+      add(input: EvidenceInput) {
+        evidence.push(input)
+        return 'id'
+      },
+      proven: async () => [],
+    },
     clock,
     methods: shippedMethods,
     log,
@@ -142,6 +155,9 @@ export const openProofs = (
   return {
     log,
     requests,
+    evidence,
+    start: () => stage.start?.(),
+    explain: (method: string) => stage.explain?.({ method, credits: 0, lookup: undefined, creditsLeft: undefined }),
     newHead: () => (headVersion += 1),
     revertFinality: () => (finalityVersion += 1),
     listeners,

@@ -1,0 +1,224 @@
+import { setImmediate } from 'node:timers/promises'
+import type { Secret, Services, Timer } from '../../../src/plugin/plugin.ts'
+import { verifyMetrics } from '../metrics.ts'
+import { periodOf, slotAt, slotSeconds, slotsPerEpoch, timeOf, withForkEpoch } from './beacon-chain.ts'
+import type { BeaconChain } from './beacon-chain.ts'
+import { BeaconNode, BeaconUnavailable, maxUpdates } from './beacon-node.ts'
+import { LightClient, UnprovenUpdate } from './light-client.ts'
+import type { BeaconHeader } from './light-client.ts'
+
+/** An execution block whose beacon block the sync committee has signed. */
+export interface SignedBlock extends Pick<BeaconHeader, 'slot' | 'blockHash' | 'blockNumber'> {
+  /** On the monotonic clock. */
+  readonly signedAt: number
+}
+
+interface BeaconHeadsOptions {
+  readonly url: Secret
+  readonly headers: Readonly<Record<string, Secret>>
+  readonly checkpoint: string
+  readonly maxCheckpointAgeMs: number
+  readonly chain: BeaconChain
+}
+
+type BeaconHeadsServices = Pick<Services, 'clock' | 'log' | 'metrics'>
+
+/** The signatures of a slot come with the block of the next one, some seconds into it. */
+const pollMs = 4_000
+const retryMs = slotSeconds * 1000
+/** Polling ends when so long no call has needed it. */
+const idleMs = 60_000
+/** Without calls: a committee signs for 27 hours, and the next one must be known by then. */
+const idlePollMs = 3_600_000
+const finalityPollMs = slotsPerEpoch * slotSeconds * 1000
+/** Of the next committee in a period that has just begun, and of forks that may have been scheduled. */
+const rarePollMs = 3_600_000
+/** An older block is not the newest one: the consensus node is behind, or keeps blocks back. */
+const maxHeadAgeMs = 60_000
+const maxRecent = 16
+
+/** The newest blocks that the sync committee of a beacon chain has signed: polled while calls need them, and once an hour. */
+export class BeaconHeads {
+  readonly #options: BeaconHeadsOptions
+  readonly #services: BeaconHeadsServices
+  readonly #node: BeaconNode
+  #chain: BeaconChain
+  #client: LightClient | undefined
+  /** The newest first. */
+  #recent: readonly SignedBlock[] = []
+  #failure: string | undefined
+  #usedAt = -Infinity
+  #finalityAt = -Infinity
+  #committeesAt = -Infinity
+  #forksAt = -Infinity
+  #timer: Timer | undefined
+  #dueAt = Infinity
+  #isRunning = false
+  #isStopped = false
+  readonly #waiting = new Set<() => void>()
+
+  constructor(options: BeaconHeadsOptions, services: BeaconHeadsServices) {
+    this.#options = options
+    this.#services = services
+    this.#node = new BeaconNode(options)
+    this.#chain = options.chain
+  }
+
+  /** The newest one, unless it is older than a minute. */
+  get head(): SignedBlock | undefined {
+    const [head] = this.#recent
+    return head !== undefined && this.#services.clock.now() - timeOf(this.#chain, head.slot) <= maxHeadAgeMs ? head : undefined
+  }
+
+  /** The newest one that has been known for so long. */
+  signedBefore(ageMs: number): SignedBlock | undefined {
+    const now = this.#services.clock.monotonic()
+    return this.#recent.find(({ signedAt }) => now - signedAt >= ageMs)
+  }
+
+  /** The consensus node does not answer, or proves nothing: waiting is of no use. */
+  get isFailing(): boolean {
+    return this.#failure !== undefined
+  }
+
+  start(): void {
+    if (this.#timer === undefined && !this.#isRunning) this.#schedule(0)
+  }
+
+  /** A call needs the newest block. */
+  use(): void {
+    const now = this.#services.clock.monotonic()
+    this.#usedAt = now
+    if (!this.#isRunning && this.#dueAt > now + retryMs) this.#schedule(0)
+  }
+
+  /** Resolves with the next signed block, or after the time. */
+  async next(timeoutMs: number): Promise<void> {
+    let timer: Timer | undefined
+    await new Promise<void>(resolve => {
+      this.#waiting.add(resolve)
+      timer = this.#services.clock.after(timeoutMs, () => {
+        this.#waiting.delete(resolve)
+        resolve()
+      })
+    })
+    timer?.cancel()
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#timer?.cancel()
+    for (const resolve of this.#waiting) resolve()
+    this.#waiting.clear()
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#isStopped) return
+    const { clock } = this.#services
+    this.#timer?.cancel()
+    this.#dueAt = clock.monotonic() + delayMs
+    this.#timer = clock.after(delayMs, () => void this.#runRound())
+  }
+
+  async #runRound(): Promise<void> {
+    if (this.#isRunning) return
+    this.#isRunning = true
+    try {
+      await this.#sync()
+      this.#recordSuccess()
+    } catch (error) {
+      this.#recordFailure(error)
+    }
+    this.#isRunning = false
+    const isUsed = this.#services.clock.monotonic() - this.#usedAt < idleMs
+    if (this.#failure !== undefined) this.#schedule(retryMs)
+    else this.#schedule(isUsed ? pollMs : idlePollMs)
+  }
+
+  async #sync(): Promise<void> {
+    const { clock } = this.#services
+    if (this.#isDue(this.#forksAt, rarePollMs)) {
+      this.#chain = withForkEpoch(this.#options.chain, 'gloas', await this.#node.forkEpoch('gloas'))
+      this.#forksAt = clock.monotonic()
+    }
+    const client = (this.#client ??= await this.#open())
+    const slot = slotAt(this.#chain, clock.now())
+    if (clock.now() - timeOf(this.#chain, client.finalized.slot) > this.#options.maxCheckpointAgeMs) {
+      const ageDays = Math.floor((clock.now() - timeOf(this.#chain, client.finalized.slot)) / 86_400_000)
+      throw new UnprovenUpdate(
+        `the last known final block is ${ageDays} days old: set \`checkpoint\` to the root of a newer finalized block`,
+      )
+    }
+    await this.#followCommittees(client, slot)
+    if (this.#isDue(this.#finalityAt, finalityPollMs)) {
+      await client.update(await this.#node.finalityUpdate(), slot)
+      this.#finalityAt = clock.monotonic()
+    }
+    await client.update(await this.#node.optimisticUpdate(), slot)
+    this.#recordHead(client.head)
+  }
+
+  #isDue(lastAt: number, intervalMs: number): boolean {
+    return this.#services.clock.monotonic() - lastAt >= intervalMs
+  }
+
+  /** The library is loaded with the first use: a native module of 0.9 MB. */
+  async #open(): Promise<LightClient> {
+    const { checkpoint } = this.#options
+    const { default: bls } = await import('@chainsafe/blst')
+    const bootstrap = await this.#node.bootstrap(checkpoint)
+    const chain = () => this.#chain
+    return LightClient.open({ chain, bls, yieldToOthers: () => setImmediate() }, checkpoint, bootstrap)
+  }
+
+  /** Until the committee of the slot is known. The next one is asked for now and then: the node has it once it is final. */
+  async #followCommittees(client: LightClient, slot: number): Promise<void> {
+    const period = periodOf(slot)
+    while (client.neededPeriod < period) {
+      const { neededPeriod } = client
+      await this.#updateFrom(client, slot, Math.min(maxUpdates, period - neededPeriod + 1))
+      if (client.neededPeriod === neededPeriod) throw new BeaconUnavailable(`light_client/updates: nothing new of period ${neededPeriod}`)
+    }
+    if (client.neededPeriod > period || !this.#isDue(this.#committeesAt, rarePollMs)) return
+    this.#committeesAt = this.#services.clock.monotonic()
+    await this.#updateFrom(client, slot, 1)
+  }
+
+  async #updateFrom(client: LightClient, slot: number, count: number): Promise<void> {
+    for (const update of await this.#node.updates(client.neededPeriod, count)) await client.update(update, slot)
+  }
+
+  #recordHead({ slot, blockHash, blockNumber }: BeaconHeader): void {
+    const { clock, metrics } = this.#services
+    if (this.#recent[0]?.slot === slot) return
+    this.#recent = [{ slot, blockHash, blockNumber, signedAt: clock.monotonic() }, ...this.#recent].slice(0, maxRecent)
+    metrics.gauge(verifyMetrics.beaconHeadTime, {}).set(timeOf(this.#chain, slot) / 1000)
+    for (const resolve of this.#waiting) resolve()
+    this.#waiting.clear()
+  }
+
+  #recordSuccess(): void {
+    const { log, metrics } = this.#services
+    metrics.counter(verifyMetrics.beaconRounds, { outcome: 'succeeded' }).add()
+    const slot = this.#recent[0]?.slot
+    if (this.#failure !== undefined) log.info({ event: 'beacon-recovered', slot }, 'the consensus node proves new blocks again')
+    this.#failure = undefined
+  }
+
+  #recordFailure(error: unknown): void {
+    const { log, metrics } = this.#services
+    const outcome = error instanceof UnprovenUpdate ? 'unproven' : 'unavailable'
+    metrics.counter(verifyMetrics.beaconRounds, { outcome }).add()
+    if (!(error instanceof UnprovenUpdate) && !(error instanceof BeaconUnavailable)) {
+      this.#failure = 'bug'
+      return log.error({ err: error }, 'headers of the beacon chain could not be followed because of a bug')
+    }
+    const { message: reason } = error
+    // The same but for numbers is logged once.
+    const failure = reason.replace(/\d+/g, '#')
+    if (this.#failure === failure) return
+    this.#failure = failure
+    if (outcome === 'unproven') log.error({ event: 'beacon-unproven', reason }, `no new block is proven by the consensus node: ${reason}`)
+    else log.warn({ event: 'beacon-unavailable', reason }, `the consensus node does not answer: ${reason}`)
+  }
+}

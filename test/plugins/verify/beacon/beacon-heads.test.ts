@@ -1,0 +1,215 @@
+import { beaconChains, periodOf, slotAt, timeOf } from '../../../../plugins/verify/beacon/beacon-chain.ts'
+import { BeaconHeads } from '../../../../plugins/verify/beacon/beacon-heads.ts'
+import { Secret } from '../../../../src/plugin/secret.ts'
+import type { Json } from '../../../../src/plugin/call.ts'
+import { createMetricsRegistry, withLabels } from '../../../../src/services/metrics.ts'
+import { TestClock, TestLog } from '../../../support/fakes.ts'
+import t from '../../../support/tap.ts'
+import { waitUntil } from '../../../support/wait-until.ts'
+import { ModelBeacon, checkpointAt, honestAnswers, startBeaconNode } from './model-beacon.ts'
+
+type Members = { readonly [name: string]: Json }
+
+const model = new ModelBeacon()
+const slotMs = 12_000
+const dayMs = 86_400_000
+const periodSlots = 8192
+
+interface OpenOptions {
+  /** Of the checkpoint, before the slot of now. */
+  readonly ageSlots?: number
+  readonly maxCheckpointAgeMs?: number
+  readonly gloasEpoch?: number
+  /** Changes what the honest node answers to a path; undefined leaves it. */
+  readonly change?: (path: string, honest: Json | string | undefined) => Json | string | undefined
+  readonly path?: string
+}
+
+const open = async (t: { teardown(run: () => unknown): void }, options: OpenOptions = {}) => {
+  const { ageSlots = 40, maxCheckpointAgeMs = 14 * dayMs, change, path = '', gloasEpoch } = options
+  const clock = new TestClock()
+  const log = new TestLog()
+  const metrics = withLabels(createMetricsRegistry(), { network: 'devnet' })
+  const honest = honestAnswers(model, { now: clock.now, ...(gloasEpoch !== undefined && { gloasEpoch }) })
+  const credentials: string[] = []
+  const node = await startBeaconNode((asked, request) => {
+    credentials.push(`${request.headers.authorization} ${request.headers['x-key']}`)
+    const answer = honest(asked, request)
+    return change?.(asked, answer) ?? answer
+  })
+  t.teardown(() => node.stop())
+  const slot = slotAt(model.chain, clock.now())
+  const heads = new BeaconHeads(
+    {
+      url: new Secret(`${node.url.replace('http://', path === '' ? 'http://' : 'http://user:pass@')}${path}`),
+      headers: { 'x-key': new Secret('hidden-key') },
+      checkpoint: checkpointAt(model, slot - ageSlots),
+      maxCheckpointAgeMs,
+      chain: beaconChains.get(1)!,
+    },
+    { clock, log, metrics },
+  )
+  t.teardown(() => heads.stop())
+  return {
+    ...{ clock, log, node, heads, slot, credentials },
+    events: () => log.lines.map(({ fields }) => (fields as { readonly event?: string }).event),
+    countOf: (name: string) => node.requests.filter(each => each.startsWith(name)).length,
+    /** Runs the timers of the time, and waits until the node has been asked so often for the newest block. */
+    async pass(ms: number, updates: number) {
+      await waitUntil(() => clock.timerCount > 0)
+      clock.advance(ms)
+      await waitUntil(() => node.requests.filter(each => each === 'optimistic_update').length >= updates)
+    },
+  }
+}
+
+t.test('the newest signed block is known soon after the start, and once it is used', async t => {
+  const { heads, slot, pass, countOf, clock } = await open(t)
+  t.equal(heads.head, undefined)
+  heads.start()
+  await pass(0, 1)
+  await waitUntil(() => heads.head !== undefined)
+  t.match(heads.head, { slot: slot - 1, blockNumber: slot - 1 })
+  clock.advance(600_000)
+  t.equal(countOf('optimistic_update'), 1, 'no call needs it: nothing is asked')
+  t.equal(heads.head, undefined, 'it is too old to be the newest')
+  heads.use()
+  await pass(0, 2)
+  await waitUntil(() => heads.head !== undefined)
+  t.equal(heads.head?.slot, slot + 49)
+  await pass(4_000, 3)
+  heads.use()
+  heads.use()
+  await pass(4_000, 4)
+  await pass(4_000, 5)
+  await waitUntil(() => heads.head?.slot === slot + 50)
+  t.equal(countOf('optimistic_update'), 5, 'every 4 s')
+  t.equal(countOf('bootstrap'), 1)
+  t.ok(countOf('finality_update') <= 2, 'every 6.4 min')
+})
+
+t.test('who waits gets the next signed block, or as long as it may take', async t => {
+  const { heads, clock, pass } = await open(t)
+  let isDone = false
+  void heads.next(1_000).then(() => (isDone = true))
+  clock.advance(1_000)
+  await waitUntil(() => isDone)
+  const next = heads.next(60_000)
+  heads.start()
+  await pass(0, 1)
+  await next
+  t.ok(heads.head)
+})
+
+t.test('an old checkpoint leads to the newest block by one committee after the other', async t => {
+  const { heads, slot, pass, node, countOf } = await open(t, { ageSlots: 11 * periodSlots + 50, maxCheckpointAgeMs: 20 * dayMs })
+  heads.start()
+  await pass(0, 1)
+  await waitUntil(() => heads.head !== undefined)
+  t.equal(heads.head?.slot, slot - 1)
+  t.ok(countOf('updates') <= 3, 'up to 8 periods in a request')
+  t.ok(node.requests.some(each => each === `updates?start_period=${periodOf(slot - 11 * periodSlots - 50)}&count=8`))
+})
+
+t.test('a checkpoint that is too old proves nothing', async t => {
+  const { heads, log, countOf, clock, events, node } = await open(t, { ageSlots: 15 * 7200 })
+  heads.start()
+  clock.advance(0)
+  await waitUntil(() => log.lines.length > 0)
+  t.match(log.lines, [
+    { level: 'error', fields: { event: 'beacon-unproven' }, message: /15 days old: set `checkpoint` to the root of a newer/ },
+  ])
+  t.equal(countOf('optimistic_update'), 0)
+  t.ok(heads.isFailing)
+  const { length } = node.requests
+  clock.advance(slotMs)
+  await waitUntil(() => node.requests.length > length || heads.isFailing)
+  t.equal(events().length, 1, 'logged once')
+})
+
+t.test('a node that lies proves nothing, and is heard once it is right again', async t => {
+  let isLying = true
+  const { heads, pass, events, log, clock } = await open(t, {
+    change: (path, honest) => {
+      if (!isLying || path !== 'optimistic_update') return undefined
+      const { data } = honest as { readonly data: Members }
+      const header = data['attested_header'] as Members
+      return {
+        data: {
+          ...data,
+          attested_header: { ...header, execution: { ...(header['execution'] as Members), block_hash: `0x${'66'.repeat(32)}` } },
+        },
+      }
+    },
+  })
+  heads.start()
+  await pass(0, 1)
+  await waitUntil(() => log.lines.length > 0)
+  t.not(heads.head?.blockHash, `0x${'66'.repeat(32)}`)
+  isLying = false
+  heads.use()
+  await waitUntil(() => heads.isFailing)
+  clock.advance(slotMs)
+  await waitUntil(() => !heads.isFailing)
+  t.ok(heads.head)
+  t.same(events(), ['beacon-unproven', 'beacon-recovered'])
+})
+
+t.test('a node that does not answer, or too much, is reported by what it was asked, without its URL', async t => {
+  for (const [answer, reason] of [
+    ['', /optimistic_update: the answer is no JSON/],
+    [' '.repeat(100_000), /optimistic_update: the answer is larger than 65536 bytes/],
+    [{ ok: true }, /the answer has no data/],
+  ] as const) {
+    const path = '/secret-path/v1?token=secret-token'
+    const { heads, log, clock, credentials } = await open(t, {
+      path,
+      change: asked => (asked.includes('optimistic_update') ? answer : undefined),
+    })
+    heads.start()
+    clock.advance(0)
+    await waitUntil(() => log.lines.length > 0)
+    t.match(log.lines, [{ level: 'warn', fields: { event: 'beacon-unavailable', reason } }])
+    t.notMatch(JSON.stringify(log.lines), /secret|hidden|pass/)
+    t.match(credentials[0], `Basic ${Buffer.from('user:pass').toString('base64')} hidden-key`)
+  }
+  const gone = await open(t)
+  await gone.node.stop()
+  gone.heads.start()
+  gone.clock.advance(0)
+  await waitUntil(() => gone.log.lines.length > 0)
+  t.match(gone.log.lines, [{ fields: { event: 'beacon-unavailable', reason: /spec: ECONNREFUSED/ } }])
+})
+
+t.test('a process that is not used follows the committees for longer than a checkpoint counts', async t => {
+  const { heads, pass, clock, slot } = await open(t, { maxCheckpointAgeMs: 2 * dayMs })
+  heads.start()
+  await pass(0, 1)
+  await waitUntil(() => heads.head !== undefined)
+  for (let hours = 1; hours <= 24 * 3; hours += 1) {
+    clock.advance(3_600_000)
+    await waitUntil(() => heads.head !== undefined)
+  }
+  t.equal(heads.head?.slot, slot - 1 + 3 * 7200)
+  t.ok(clock.now() - timeOf(model.chain, heads.head!.slot) < 2 * slotMs)
+})
+
+t.test('the time of a fork that was not scheduled comes from the node', async t => {
+  const clock = new TestClock()
+  const epoch = Math.floor(slotAt(model.chain, clock.now()) / 32) - 1
+  const gloas = new ModelBeacon({
+    ...model.chain,
+    forks: model.chain.forks.map(fork => (fork.name === 'gloas' ? { ...fork, epoch } : fork)),
+  })
+  const honest = honestAnswers(gloas, { now: clock.now, gloasEpoch: epoch })
+  const node = await startBeaconNode((path, request) => honest(path, request))
+  t.teardown(() => node.stop())
+  const checkpoint = checkpointAt(gloas, (epoch - 4) * 32)
+  const options = { url: new Secret(node.url), headers: {}, checkpoint, maxCheckpointAgeMs: dayMs, chain: model.chain }
+  const heads = new BeaconHeads(options, { clock, log: new TestLog(), metrics: withLabels(createMetricsRegistry(), { network: 'devnet' }) })
+  t.teardown(() => heads.stop())
+  heads.start()
+  clock.advance(0)
+  await waitUntil(() => heads.head !== undefined)
+  t.match(heads.head, { slot: slotAt(model.chain, clock.now()) - 1, blockNumber: undefined })
+})
