@@ -333,7 +333,7 @@ export default definePlugin({
       ...(areLogsProven && {
         events: {
           verifyLogs: (block: Parameters<FeedLogs['of']>[0]) => feedLogs.of(block),
-          logsVerifiedBy: () => 'proof' as const,
+          logsVerifiedBy: () => (beacon?.otherwise === 'agree' ? 'quorum' : 'proof'),
           priceOfLogs: (credits: number) => credits * factors.proof,
         },
       }),

@@ -26,7 +26,10 @@ t.test('headers that the beacon chain proves', async t => {
   await emitter.emitLogs(1)
   for (const each of [chain, forgedChain]) await each.request('anvil_mine', '0x20')
   await forgedChain.request('anvil_setBalance', account, '0x1')
+  const forgedEmitter = await deployEmitter(forgedChain)
+  await forgedEmitter.emitLogs(2)
   await forgedChain.request('anvil_mine', '0x40')
+  await forgedEmitter.emitLogs(3)
   await chain.request('anvil_setBalance', account, '0x777')
   await chain.request('anvil_mine', '0x20')
   await emitter.emitLogs(1)
@@ -100,6 +103,43 @@ t.test('headers that the beacon chain proves', async t => {
   }
 
   const truth = '0x777'
+
+  t.test('are right although all nodes have the same forged chain, in each method', async t => {
+    const forgedHead = Number(await forgedChain.request<string>('eth_blockNumber'))
+    const forgedNumber = toHexQuantity(forgedHead)
+    const { transactions } = await forgedChain.request<{ readonly transactions: readonly string[] }>(
+      'eth_getBlockByNumber',
+      forgedNumber,
+      false,
+    )
+    const contract = forgedEmitter.address
+    const questions: readonly (readonly [string, ...Json[]])[] = [
+      balanceOf(account, 'latest'),
+      balanceOf(account, forgedNumber),
+      ['eth_getTransactionCount', contract, 'latest'],
+      ['eth_getCode', contract, forgedNumber],
+      ['eth_getStorageAt', contract, '0x0', 'latest'],
+      ['eth_getBlockByNumber', 'latest', false],
+      ['eth_getBlockByNumber', forgedNumber, true],
+      ['eth_getBlockReceipts', forgedNumber],
+      ['eth_getTransactionByBlockNumberAndIndex', forgedNumber, '0x0'],
+      ['eth_getTransactionByHash', transactions[0]!],
+      ['eth_getTransactionReceipt', transactions[0]!],
+      ['eth_getLogs', { address: contract, fromBlock: toHexQuantity(forgedHead - 4), toBlock: 'latest' }],
+      ['eth_getLogs', { address: contract, fromBlock: toHexQuantity(forgedHead - 4), toBlock: forgedNumber }],
+    ]
+    const nodes = { one: forging, two: forging, three: forging }
+    const signed = { hash: signedHash, number: forgedHead + 1 }
+    for (const question of questions) {
+      const what = JSON.stringify(question)
+      const agreeing = openProofs(nodes, { agree: 3, head: () => forgedHead, reportedHeight: forgedHead })
+      t.match(await agreeing.reply(...question), { verified: 'proof' }, `nodes that agree deceive: ${what}`)
+      for (const otherwise of ['refuse', 'agree'] as const) {
+        const gateway = await open(t, nodes, { signed, knownHead: forgedHead, otherwise })
+        t.match(await gateway.reply(...question), { error: { code: -32002 } }, `${otherwise}: ${what}`)
+      }
+    }
+  })
 
   t.test('are right although all nodes lie together, and the lie is kept as evidence', async t => {
     const nodes = { one: forging, two: forging, three: forging }
@@ -212,6 +252,24 @@ t.test('headers that the beacon chain proves', async t => {
     const reply = await gateway.reply('eth_getLogs', filter)
     t.match(reply, { verified: 'proof' })
     t.same(await gateway.call('eth_getLogs', filter), await chain.request('eth_getLogs', filter))
+  })
+
+  t.test('and logs of subscriptions are those of blocks that are signed', async t => {
+    const gateway = await open(t, { one: honest, two: honest })
+    const newest = await chain.request<JsonMembers>('eth_getBlockByNumber', toHexQuantity(head), false)
+    let logs: Json | undefined
+    let isDone = false
+    void gateway.feedLogs(newest).then(found => {
+      logs = found
+      isDone = true
+    })
+    while (!isDone) {
+      await new Promise(resolve => setTimeout(resolve, 5))
+      gateway.clock.advance(500)
+    }
+    t.equal(logs, undefined)
+    await gateway.sign({ hash: headHash, number: head })
+    t.match(await gateway.feedLogs(newest), [{ blockHash: headHash }])
   })
 
   t.test('are refused while the consensus node does not answer, unless it is enough that nodes agree', async t => {
