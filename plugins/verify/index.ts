@@ -8,7 +8,6 @@ import {
   misconfigured,
   refuse,
   releaseResult,
-  revealSecrets,
 } from '../../src/plugin/plugin.ts'
 import type { CallContext, Failure, Method, Origin, Reply, Result } from '../../src/plugin/plugin.ts'
 import { beaconChains } from './beacon/beacon-chain.ts'
@@ -202,7 +201,7 @@ export default definePlugin({
       beaconChain &&
       services.singleton(
         'beacon',
-        revealSecrets({ ...beacon, otherwise: '' }),
+        { ...beacon, otherwise: '' },
         () => new BeaconHeads({ ...beacon, chain: beaconChain, maxCheckpointAgeMs: beacon.maxCheckpointAge }, services),
       )
     const counters = new VerifyCounters(services)

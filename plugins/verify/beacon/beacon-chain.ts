@@ -3,7 +3,7 @@ import { hashPair, padded } from './ssz.ts'
 /** The first fork whose headers of light clients have an execution block, and those after it. */
 type ForkName = 'capella' | 'deneb' | 'electra' | 'fulu' | 'gloas'
 
-interface Fork {
+interface BeaconFork {
   readonly name: ForkName
   readonly version: string
   /** Undefined before it is scheduled: the consensus node says it. */
@@ -16,19 +16,20 @@ export interface BeaconChain {
   readonly genesisTime: number
   readonly genesisValidatorsRoot: string
   /** From the oldest to the newest. */
-  readonly forks: readonly Fork[]
+  readonly forks: readonly BeaconFork[]
 }
 
 export const slotSeconds = 12
-export const slotsPerEpoch = 32
+/** An epoch: its first block may become final. */
+export const slotsPerCheckpoint = 32
 /** 27 hours. */
 const slotsPerPeriod = 8192
 
-export const epochOf = (slot: number): number => Math.floor(slot / slotsPerEpoch)
+const epochOf = (slot: number): number => Math.floor(slot / slotsPerCheckpoint)
 /** A sync committee signs for one period. */
 export const periodOf = (slot: number): number => Math.floor(slot / slotsPerPeriod)
 
-const toForks = (forks: Readonly<Record<ForkName, readonly [version: string, epoch?: number]>>): readonly Fork[] =>
+const toForks = (forks: Readonly<Record<ForkName, readonly [version: string, epoch?: number]>>): readonly BeaconFork[] =>
   (['capella', 'deneb', 'electra', 'fulu', 'gloas'] as const).map(name => ({ name, version: forks[name][0], epoch: forks[name][1] }))
 
 /** By the ID of the execution chain: Ethereum, Sepolia and Hoodi, as eth-clients publishes them. */
@@ -80,14 +81,14 @@ export const beaconChains: ReadonlyMap<number, BeaconChain> = new Map([
 /**
  * With the epoch of a fork that had none. A wrong one proves nothing: signatures are made for the version of their fork, and versions are fixed here.
  */
-export const withForkEpoch = (chain: BeaconChain, name: ForkName, epoch: number | undefined): BeaconChain => ({
+export const withForkSchedule = (chain: BeaconChain, name: ForkName, epoch: number | undefined): BeaconChain => ({
   ...chain,
   forks: chain.forks.map(fork => (fork.name === name && fork.epoch === undefined ? { ...fork, epoch } : fork)),
 })
 
-/** The newest fork at the epoch; undefined before the first one. */
-export const forkAt = ({ forks }: BeaconChain, epoch: number): Fork | undefined =>
-  forks.findLast(fork => fork.epoch !== undefined && fork.epoch <= epoch)
+/** The newest fork at the slot; undefined before the first one. */
+export const forkAt = ({ forks }: BeaconChain, slot: number): BeaconFork | undefined =>
+  forks.findLast(fork => fork.epoch !== undefined && fork.epoch <= epochOf(slot))
 
 export const hasFork = ({ forks }: BeaconChain, name: ForkName, slot: number): boolean =>
   (forks.find(fork => fork.name === name)?.epoch ?? Infinity) <= epochOf(slot)

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Secret, Services, Timer } from '../../../src/plugin/plugin.ts'
 import { verifyMetrics } from '../metrics.ts'
-import { periodOf, slotAt, slotSeconds, slotsPerEpoch, timeOf, withForkEpoch } from './beacon-chain.ts'
+import { periodOf, slotAt, slotSeconds, slotsPerCheckpoint, timeOf, withForkSchedule } from './beacon-chain.ts'
 import type { BeaconChain } from './beacon-chain.ts'
 import { BeaconNode, BeaconUnavailable, maxUpdates } from './beacon-node.ts'
 import { LightClient, UnprovenUpdate } from './light-client.ts'
@@ -30,7 +30,7 @@ const retryMs = slotSeconds * 1000
 const idleMs = 60_000
 /** Without calls: a committee signs for 27 hours, and the next one must be known by then. */
 const idlePollMs = 3_600_000
-const finalityPollMs = slotsPerEpoch * slotSeconds * 1000
+const finalityPollMs = slotsPerCheckpoint * slotSeconds * 1000
 /** Of the next committee in a period that has just begun, and of forks that may have been scheduled. */
 const rarePollMs = 3_600_000
 /** An older block is not the newest one: the consensus node is behind, or keeps blocks back. */
@@ -138,7 +138,7 @@ export class BeaconHeads {
   async #sync(): Promise<void> {
     const { clock } = this.#services
     if (this.#isDue(this.#forksAt, rarePollMs)) {
-      this.#chain = withForkEpoch(this.#options.chain, 'gloas', await this.#node.forkEpoch('gloas'))
+      this.#chain = withForkSchedule(this.#options.chain, 'gloas', await this.#node.forkEpoch('gloas'))
       this.#forksAt = clock.monotonic()
     }
     const client = (this.#client ??= await this.#open())

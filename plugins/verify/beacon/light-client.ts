@@ -1,9 +1,18 @@
 import { isJsonObject } from '../../../src/plugin/plugin.ts'
 import type { Json, JsonObject } from '../../../src/plugin/plugin.ts'
 import { MalformedMember, toHex, toList, toObject } from '../hex.ts'
-import { epochOf, forkAt, hasFork, periodOf, signingRootOf } from './beacon-chain.ts'
+import { forkAt, hasFork, periodOf, signingRootOf } from './beacon-chain.ts'
 import type { BeaconChain } from './beacon-chain.ts'
-import { beaconHeaderRootOf, committeeSize, executionHeaderRootOf, isBranch, toBytesOf, toCommittee, toRoot, toUintNumber } from './ssz.ts'
+import {
+  beaconHeaderRootOf,
+  membersPerCommittee,
+  executionHeaderRootOf,
+  isBranch,
+  toBytesOf,
+  toCommittee,
+  toRoot,
+  toUintNumber,
+} from './ssz.ts'
 import type { Committee } from './ssz.ts'
 
 /** What a consensus node sent proves nothing. */
@@ -102,7 +111,7 @@ export class LightClient {
     assertThat(signatureSlot <= currentSlot, 'the signature is of the future')
     assertThat(signatureSlot > attested.slot && attested.slot >= (finalized?.slot ?? 0), 'slots are not in order')
     const signers = this.#signersAt(signatureSlot)
-    assertThat(3 * update.signers >= 2 * committeeSize, `only ${update.signers} of ${committeeSize} members have signed`)
+    assertThat(3 * update.signers >= 2 * membersPerCommittee, `only ${update.signers} of ${membersPerCommittee} members have signed`)
     assertThat(this.#isSigned(update, signers), 'the signature is not that of the sync committee')
     const next = tellsNext ? await decode(nextCommittee, this.#options) : undefined
     if (finalized !== undefined && finalizedPeriod === this.#period + 1 && this.#next !== undefined) {
@@ -125,7 +134,7 @@ export class LightClient {
   #isSigned({ attested, signatureSlot, bits, signature }: Update, { keys }: Signers): boolean {
     const { bls } = this.#options
     const chain = this.#options.chain()
-    const fork = forkAt(chain, epochOf(signatureSlot - 1))
+    const fork = forkAt(chain, signatureSlot - 1)
     if (fork === undefined) return false
     const signingKeys = keys.filter((_, i) => isSet(bits, i))
     try {
@@ -154,14 +163,14 @@ const toUpdate = (json: Json, chain: BeaconChain): Update => {
   const attested = toHeader(members['attested_header'], chain)
   const indexes = indexesAt(chain, attested.slot)
   const aggregate = toObject(members['sync_aggregate'])
-  const bits = toBytesOf(aggregate['sync_committee_bits'], committeeSize / 8)
+  const bits = toBytesOf(aggregate['sync_committee_bits'], membersPerCommittee / 8)
   return {
     attested,
     finalized: toFinalized(members, attested, chain),
     nextCommittee: toNextCommittee(members, attested, indexes.nextCommittee),
     signatureSlot: toUintNumber(members['signature_slot']),
     bits,
-    signers: Array.from({ length: committeeSize }, (_, i) => isSet(bits, i)).filter(Boolean).length,
+    signers: Array.from({ length: membersPerCommittee }, (_, i) => isSet(bits, i)).filter(Boolean).length,
     signature: toBytesOf(aggregate['sync_committee_signature'], signatureBytes),
   }
 }

@@ -6,7 +6,7 @@ import { MalformedMember, toBytes, toList } from '../hex.ts'
 
 const chunkBytes = 32
 const keyBytes = 48
-export const committeeSize = 512
+export const membersPerCommittee = 512
 
 export const hashPair = (left: Uint8Array, right: Uint8Array): Buffer => createHash('sha256').update(left).update(right).digest()
 
@@ -68,15 +68,15 @@ const extraData: ToChunk = value => {
   return hashPair(padded(bytes), uintChunk(BigInt(bytes.length)))
 }
 
-type Fields = readonly (readonly [name: string, toChunk: ToChunk])[]
+type ContainerFields = readonly (readonly [name: string, toChunk: ToChunk])[]
 
-const containerRoot = (value: JsonObject, fields: Fields, leaves: number): Buffer =>
+const containerRoot = (value: JsonObject, fields: ContainerFields, leaves: number): Buffer =>
   merkleRootOf(
     fields.map(([name, toChunk]) => toChunk(value[name])),
     leaves,
   )
 
-const beaconHeaderFields: Fields = [
+const beaconHeaderFields: ContainerFields = [
   ['slot', uint64],
   ['proposer_index', uint64],
   ['parent_root', toRoot],
@@ -86,7 +86,7 @@ const beaconHeaderFields: Fields = [
 
 export const beaconHeaderRootOf = (header: JsonObject): Buffer => containerRoot(header, beaconHeaderFields, 8)
 
-const capellaFields: Fields = [
+const capellaFields: ContainerFields = [
   ['parent_hash', toRoot],
   ['fee_recipient', address],
   ['state_root', toRoot],
@@ -104,7 +104,7 @@ const capellaFields: Fields = [
   ['withdrawals_root', toRoot],
 ]
 
-const denebFields: Fields = [...capellaFields, ['blob_gas_used', uint64], ['excess_blob_gas', uint64]]
+const denebFields: ContainerFields = [...capellaFields, ['blob_gas_used', uint64], ['excess_blob_gas', uint64]]
 
 /** Of an ExecutionPayloadHeader as the fork Capella has it, or Deneb and those after it. */
 export const executionHeaderRootOf = (header: JsonObject, isSinceDeneb: boolean): Buffer =>
@@ -120,8 +120,8 @@ const keyRoot = (key: Buffer): Buffer => hashPair(key.subarray(0, chunkBytes), p
 
 export const toCommittee = ({ pubkeys, aggregate_pubkey: aggregate }: JsonObject): Committee => {
   const keys = toList(pubkeys).map(key => toBytesOf(key, keyBytes))
-  if (keys.length !== committeeSize) throw new MalformedMember()
-  return { keys, root: hashPair(merkleRootOf(keys.map(keyRoot), committeeSize), keyRoot(toBytesOf(aggregate, keyBytes))) }
+  if (keys.length !== membersPerCommittee) throw new MalformedMember()
+  return { keys, root: hashPair(merkleRootOf(keys.map(keyRoot), membersPerCommittee), keyRoot(toBytesOf(aggregate, keyBytes))) }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import bls from '@chainsafe/blst'
-import { beaconChains, signingRootOf, withForkEpoch } from '../../../../plugins/verify/beacon/beacon-chain.ts'
+import { beaconChains, signingRootOf, withForkSchedule } from '../../../../plugins/verify/beacon/beacon-chain.ts'
 import { LightClient, UnprovenUpdate } from '../../../../plugins/verify/beacon/light-client.ts'
 import { beaconHeaderRootOf, executionHeaderRootOf, hashPair, isBranch, toCommittee } from '../../../../plugins/verify/beacon/ssz.ts'
 import type { Json } from '../../../../src/plugin/call.ts'
@@ -201,7 +201,7 @@ t.test('committees follow each other, and none is skipped', async t => {
 
 t.test('a fork changes the version that is signed, the places in the state, and the form of headers', async t => {
   const forkSlot = start + 96
-  const gloas = new ModelBeacon(withForkEpoch(mainnet, 'gloas', forkSlot / 32))
+  const gloas = new ModelBeacon(withForkSchedule(mainnet, 'gloas', forkSlot / 32))
   const client = await open(gloas)
   await client.update(gloas.update(forkSlot - 1), now)
   t.equal(client.head.blockNumber, forkSlot - 1, 'the block before the fork is signed by the version of its time, or that of the next slot')

@@ -2,9 +2,15 @@ import { createServer } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import bls from '@chainsafe/blst'
-import { beaconChains, epochOf, forkAt, hasFork, periodOf, signingRootOf, slotAt } from '../../../../plugins/verify/beacon/beacon-chain.ts'
+import { beaconChains, forkAt, hasFork, periodOf, signingRootOf, slotAt } from '../../../../plugins/verify/beacon/beacon-chain.ts'
 import type { BeaconChain } from '../../../../plugins/verify/beacon/beacon-chain.ts'
-import { beaconHeaderRootOf, committeeSize, executionHeaderRootOf, hashPair, toCommittee } from '../../../../plugins/verify/beacon/ssz.ts'
+import {
+  beaconHeaderRootOf,
+  membersPerCommittee,
+  executionHeaderRootOf,
+  hashPair,
+  toCommittee,
+} from '../../../../plugins/verify/beacon/ssz.ts'
 import type { Json } from '../../../../src/plugin/call.ts'
 
 // A made-up beacon chain, whose committees have keys of its own: what its node returns is of the form that the Beacon API has, and right unless it is changed.
@@ -84,7 +90,7 @@ export class ModelBeacon {
 
   readonly committee = memoizeByNumber((period: number) => {
     const keys = this.secrets(period).map(secret => secret.toPublicKey())
-    const members = Array.from({ length: committeeSize }, (_, i) => keys[i % keysPerCommittee]!)
+    const members = Array.from({ length: membersPerCommittee }, (_, i) => keys[i % keysPerCommittee]!)
     return { pubkeys: members.map(key => toHex(key.toBytes())), aggregate_pubkey: toHex(bls.aggregatePublicKeys(members).toBytes()) }
   })
 
@@ -138,7 +144,7 @@ export class ModelBeacon {
   }
 
   update(slot: number, options: UpdateOptions = {}): Members {
-    const { block, finalizedSlot, hasNextCommittee = false, signatureSlot = slot + 1, signers = committeeSize } = options
+    const { block, finalizedSlot, hasNextCommittee = false, signatureSlot = slot + 1, signers = membersPerCommittee } = options
     const finalized = finalizedSlot === undefined ? undefined : this.header(finalizedSlot)
     const finalizedRoot = finalized && this.rootOf(finalized)
     const attested = this.header(slot, { ...(block && { block }), ...(finalizedRoot && { finalizedRoot }) })
@@ -161,9 +167,9 @@ export class ModelBeacon {
     signers: number,
     { signerPeriod = periodOf(signatureSlot), version }: UpdateOptions,
   ): Members {
-    const message = signingRootOf(root, version ?? forkAt(this.chain, epochOf(signatureSlot - 1))!.version, this.chain)
+    const message = signingRootOf(root, version ?? forkAt(this.chain, signatureSlot - 1)!.version, this.chain)
     const signatures = this.secrets(signerPeriod).map(secret => secret.sign(message))
-    const bits = Buffer.alloc(committeeSize / 8)
+    const bits = Buffer.alloc(membersPerCommittee / 8)
     for (let i = 0; i < signers; i++) bits[i >> 3]! |= 1 << (i & 7)
     const signature = bls.aggregateSignatures(Array.from({ length: signers }, (_, i) => signatures[i % keysPerCommittee]!))
     return { sync_committee_bits: toHex(bits), sync_committee_signature: toHex(signature.toBytes()) }
