@@ -87,17 +87,26 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
     await page.setViewportSize({ width: 360, height: 900 })
     t.equal(await page.evaluate(display), 'flow-root')
     t.equal(await page.evaluate(label), '"Calls"')
+    const actions = page.locator('section[aria-label="Rows that become cards"] td[data-label=Actions]')
+    t.same(
+      await Promise.all((await actions.all()).map(cell => cell.isVisible())),
+      (await actions.allTextContents()).map((_, i) => i > 0),
+      'a cell that has nothing is left out',
+    )
     await page.setViewportSize({ width: 1_280, height: 900 })
   })
 
-  t.test('a row of a narrow window may be two lines, of which the first says what it is about', async t => {
+  t.test('a row of a narrow window may be three lines, of which the first says what it is about, and no name is cut', async t => {
     await page.setViewportSize({ width: 360, height: 900 })
-    const cell = (index: number) => page.locator('section[aria-label="Rows that become two lines"] tbody tr:first-child td').nth(index)
-    const tops = await Promise.all([0, 1, 2, 3, 4, 5].map(async i => (await cell(i).boundingBox())?.y ?? 0))
-    const [time = 0, state = 0, method = 0, ...others] = tops
-    t.ok(Math.max(time, state, method) < Math.min(...others), tops.join())
-    const row = await page.locator('section[aria-label="Rows that become two lines"] tbody tr').first().boundingBox()
-    t.ok((row?.height ?? Infinity) < 70, 'two lines')
+    const cells = page.locator('section[aria-label="Rows that become lines"] tbody tr:first-child td')
+    const tops = await Promise.all([0, 1, 2, 3, 4, 5, 6].map(async i => (await cells.nth(i).boundingBox())?.y ?? 0))
+    const [time = 0, state = 0, method = 0, key = 0, duration = 0, network = 0, credits = 0] = tops
+    t.ok(Math.max(time, state, method) < Math.min(key, duration), tops.join())
+    t.ok(Math.max(key, duration) < Math.min(network, credits), tops.join())
+    const row = await page.locator('section[aria-label="Rows that become lines"] tbody tr').first().boundingBox()
+    t.ok((row?.height ?? Infinity) < 90, 'three lines')
+    const names = page.locator('section[aria-label="Rows that become lines"] td:not([data-narrow=state])')
+    t.equal(await names.evaluateAll(all => all.filter(cell => cell.scrollWidth > cell.clientWidth).length), 0)
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
     await page.setViewportSize({ width: 1_280, height: 900 })
   })

@@ -470,6 +470,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await chooseAction(page, 'asked', 'Revoke')
     await page.locator('dialog button.final').press('Enter')
     await page.waitForSelector('tr:has-text("asked")', { state: 'detached' })
+    await createKey(page, 'kept')
     await page.locator('text="I have saved it"').press('Enter')
     await page.evaluate('new Promise(requestAnimationFrame)')
     t.equal(await focused(), 'Keys', 'what had the focus is gone: the heading has it')

@@ -1,4 +1,6 @@
 import { readFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import t from '../support/tap.ts'
 import type { Page, Request } from 'playwright-core'
 import { openPortal } from '../../src/portal/index.ts'
@@ -34,6 +36,8 @@ const pageTitles = [
   'Settings',
   'Profile',
 ]
+
+const runFile = promisify(execFile)
 
 /** Where an element stands. */
 const boxOf = async (page: Page, selector: string) => {
@@ -116,7 +120,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.match(key, /^tg_\w{38}$/)
     t.match(await page.textContent('[role=tabpanel] .copy code'), `/v3/${key}`)
     await page.click('[role=tab]:text-is("curl")')
-    t.match(await page.textContent('[role=tabpanel] pre'), `/v3/${key} -H 'Content-Type: application/json'`)
+    t.match(await page.textContent('[role=tabpanel] pre'), `/v3/${key} \\\n  -H 'Content-Type: application/json'`)
     await page.waitForSelector('td:has-text("from the page")')
     t.equal(await page.locator('tbody tr').count(), 1, 'a double click creates one key')
     await openPage(page, 'Overview')
@@ -143,6 +147,11 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.click('text="Show revoked and expired keys (1)"')
     await page.waitForSelector('td .badge:text-is("revoked")')
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === -32090)
+    await createKey(page, 'never saved')
+    await chooseAction(page, 'never saved', 'Revoke')
+    await confirmQuestion(page)
+    // Nobody is to save a key that is refused.
+    await page.waitForSelector('[data-testid=new-key]', { state: 'detached' })
   })
 
   t.test('a form says which field is wrong and why', async t => {
@@ -208,6 +217,22 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     }
   })
 
+  t.test('the code of the page runs as it is shown', async t => {
+    await openPage(page, 'Keys')
+    await createKey(page, 'of code')
+    const codeIn = async (language: string): Promise<string> => {
+      await page.click(`[role=tab]:text-is("${language}")`)
+      return (await page.textContent('[role=tabpanel] pre')) ?? ''
+    }
+    const curl = await runFile('sh', ['-c', await codeIn('curl')])
+    t.match(JSON.parse(curl.stdout), { id: 1, result: '0x10' })
+    for (const language of ['viem', 'ethers']) {
+      const { stdout } = await runFile(process.execPath, ['--input-type=module', '--eval', await codeIn(language)])
+      t.equal(stdout, '0x10\n', language)
+    }
+    await page.click('button:has-text("I have saved it")')
+  })
+
   t.test('Try it shows the cost before the call, the answer, and the call in code', async t => {
     const key = await createKey(page, 'k')
     await waitUntil(async () => (await call(gateway.http(key), 'eth_chainId')).error === undefined)
@@ -216,7 +241,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await page.textContent('[data-testid=cost]'), '80')
     await page.click('button[type=submit]')
     t.match(await page.textContent('[data-testid=response]'), /"result": "0x7"/)
-    t.match(await page.textContent('[role=tabpanel]'), /curl -s .*eth_gasPrice/)
+    t.match(await page.textContent('[role=tabpanel]'), /curl -s [^]*eth_gasPrice/)
+    t.match(await page.textContent('section[aria-label="About the method"]'), /^eth_gasPrice\(\)A gas price/)
   })
 
   t.test('Try it changes no digit of a number, in the call, the answer and the code', async t => {
@@ -307,6 +333,22 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       t.same(await findAccessibilityViolations(page), [])
       await page.click('section[aria-label=Events] button:has-text("Stop")')
       t.equal(await page.locator('section[aria-label=Events]').count(), 0)
+      await page.fill('[name=param-0]', '')
+      await page.click('text="Fill in examples"')
+      t.match(
+        await page.textContent('[role=tabpanel] pre'),
+        `echo '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}'`,
+      )
+      await page.click('[role=tab]:text-is("viem")')
+      t.match(await page.textContent('[role=tabpanel] pre'), /webSocket\('ws:.*\/ws\/v3\/API_KEY'\)[^]*params: \["newHeads"\]/)
+      await page.click('button:has-text("Subscribe")')
+      await page.waitForSelector('section[aria-label=Events] .badge:text-is("live")')
+      await page.click('section[aria-label=Events] button:has-text("Stop")')
+      await page.fill('[name=param-0]', 'newTails')
+      await page.click('button:has-text("Subscribe")')
+      await page.waitForSelector('section[aria-label=Events] .badge:text-is("closed")')
+      t.match(await page.textContent('section[aria-label=Events]'), /newTails/)
+      t.equal(await page.locator('text="Waiting for the first event…"').count(), 0, 'none comes')
     },
   )
 
@@ -384,7 +426,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Requests')
     await page.click('label:has-text("Failed")')
     await page.waitForSelector('tr:has-text("Invalid params (-32602)"):has-text("tries"):has-text("devnet")')
-    t.equal(await page.locator('tr:has-text("eth_gasPrice")').count(), 0)
+    await page.waitForSelector('tr:has-text("eth_gasPrice")', { state: 'detached' })
     await page.selectOption('.field:has-text("Method") select', 'eth_getBalance')
     await page.selectOption('.field:has-text("Range") select', '1h')
     await page.fill('[type=search]', String(headers['x-request-id']))
@@ -402,8 +444,14 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.match(await page.textContent('dialog h2'), 'eth_getBalance')
     t.equal(new URL(page.url()).search, search)
     await page.click('dialog summary:has-text("The request in code")')
-    t.match(await page.textContent('dialog [role=tabpanel] pre'), /v3\/\S+ .*"method":"eth_getBalance","params":\["0x12","latest"\]/)
+    t.match(await page.textContent('dialog [role=tabpanel] pre'), /v3\/\S+ [^]*"method":"eth_getBalance","params":\["0x12","latest"\]/)
     t.same(await findAccessibilityViolations(page), [])
+    await page.keyboard.press('Escape')
+    await page.setViewportSize({ width: 360, height: 800 })
+    const cells = page.locator('tbody tr td')
+    t.equal(await cells.evaluateAll(all => all.filter(cell => cell.scrollWidth > cell.clientWidth).length), 0, 'no name is cut')
+    await page.setViewportSize({ width: 1_200, height: 800 })
+    await page.goBack()
     await page.click('text="Try again"')
     await page.waitForSelector('h1:has-text("Try it")')
     t.same([await page.inputValue('[name=param-0]'), await page.inputValue('[name=param-1]')], ['0x12', 'latest'])
@@ -506,6 +554,16 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Alerts')
     await page.waitForSelector('code:text-is("http://169.254.169.254/latest")')
     t.notMatch(await page.textContent('main'), /whsec_/)
+    await openPage(page, 'Settings')
+    const changes = page.locator('tr:has-text("Alerts changed") td[data-label=Details]')
+    await changes.first().waitFor()
+    t.match(await changes.allTextContents(), [
+      'webhook: none → http://169.254.169.254',
+      /^alert when calls fail: none → 5 %alert at p95 latency: none → 800 msignore fewer than: 100 calls → 10 calls$/,
+      'daily alerts: 75, 85, 100 % → 50, 90 %',
+    ])
+    await page.waitForSelector('td:has-text("daily limit: 1,000 credits"):has-text("rate limit: 5 calls/s"):has-text("burst: 9 calls")')
+    t.equal(await page.locator('tr:has-text("Key created"):has-text("none")').count(), 0, 'what was left empty is not said')
   })
 
   t.test('why something cannot be removed is said', async t => {
@@ -627,7 +685,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
   })
 
   t.test('who has used up the credits reads so on each page, and until when calls are refused; before, that it comes near', async t => {
-    const [limit, cost] = [800, 80]
+    const [limit, cost] = [805, 80]
     await deployment.run('accounts', 'add', 'spender', '--plan', 'core', '--credits', String(limit))
     const { key } = await deployment.addKey('spender')
     const page = await openAs('spender')
@@ -638,7 +696,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await spend(7)
     t.equal(await page.locator('.banner').count(), 0)
     await spend(1)
-    await page.waitForSelector('.banner.warn:has-text("80 % of today’s credits are used.")')
+    await page.waitForSelector('.banner.warn:has-text("79 % of today’s credits are used.")')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Plan')
     t.equal(await page.locator('.banner').count(), 0, 'only on the Overview')
@@ -646,10 +704,11 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await spend(2)
     await page.waitForSelector('[role=alert]:has-text("Today’s credits are used up.")')
     t.match(await page.textContent('.banner.danger'), /Calls are refused until 00:00 UTC, in (\d+ h )?\d+ min\./)
+    t.notMatch(await page.textContent('.credits'), /At the pace/, 'nothing is left that could last')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Keys')
     await page.click('.banner.danger >> text="Get more credits"')
-    await page.waitForSelector('tr:has-text("core"):has-text("Your plan"):has-text("800")')
+    await page.waitForSelector('tr:has-text("core"):has-text("Your plan"):has-text("805")')
     const growth = 'tr:has-text("growth"):has-text("$49 a month"):has-text("200,000,000"):has-text("100 calls/s"):has-text("included")'
     const ask = await page.getAttribute(`${growth} >> a:text-is("Ask for growth")`, 'href')
     t.match(decodeURIComponent(ask ?? ''), /^mailto:help@example.org\?subject=Plan growth: acc_\w+$/)

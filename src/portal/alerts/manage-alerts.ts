@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Secret } from '../../plugin/secret.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import type { Json } from '../../util/json.ts'
 import { invalidField } from '../api-errors.ts'
 import { findPerson, listVerifiedOwners } from '../people.ts'
 import { readSigningKey } from '../signing-key.ts'
@@ -136,8 +137,7 @@ export const changeAlerts = async (
     ...(url !== undefined && { webhook }),
   }))
   await endChangedIncidents(store, { before, after })
-  if (!isDeepStrictEqual(before, after))
-    await accounts.recordOf(account, { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) })
+  if (!isDeepStrictEqual(before, after)) await accounts.recordOf(account, { action: 'alerts-changed', ...differenceOf(before, after) })
   if (webhook === undefined) return undefined
   const signingKey = await readSigningKey(store, portalSecret, 'webhooks')
   return formatKey(deriveKey(signingKey, account, webhook))
@@ -145,8 +145,17 @@ export const changeAlerts = async (
 
 const ascending = (thresholds: readonly number[]): readonly number[] => [...new Set(thresholds)].sort((a, b) => a - b)
 
-/** For the log of changes. The path of a URL may be a secret. */
-const toRecord = ({ account: _, webhook, ...settings }: AlertSettings) => ({
+/** For the log of changes: a webhook with the same origin and another path is another one. */
+const differenceOf = (before: AlertSettings, after: AlertSettings) => {
+  const [was, is] = [toRecord(before), toRecord(after)]
+  const isOther = (name: string): boolean =>
+    !isDeepStrictEqual(was[name], is[name]) || (name === 'webhook' && !isDeepStrictEqual(before.webhook, after.webhook))
+  const othersOf = (record: typeof was) => Object.fromEntries(Object.entries(record).filter(([name]) => isOther(name)))
+  return { before: othersOf(was), after: othersOf(is) }
+}
+
+/** The path of a URL may be a secret. */
+const toRecord = ({ account: _, webhook, ...settings }: AlertSettings): Readonly<Record<string, Json>> => ({
   webhook: webhook === undefined ? null : new URL(webhook.url).origin,
   ...(webhook?.format !== undefined && { format: webhook.format }),
   ...settings,

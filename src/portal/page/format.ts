@@ -35,6 +35,9 @@ const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 /** `Jan 31`, UTC. */
 export const formatDay = (time: Date): string => `${months[time.getUTCMonth()]} ${time.getUTCDate()}`
 
+/** `Jan 2026`, of `2026-01`. */
+export const formatMonth = (month: string): string => `${months[Number(month.slice(5)) - 1]} ${month.slice(0, 4)}`
+
 /** `≈ 3,700`: of what is not counted exactly. */
 export const formatEstimate = (value: number): string => (value === 0 ? '0' : `≈\u00a0${formatNumber(roundToTwoDigits(value))}`)
 

@@ -54,7 +54,7 @@ export const accountChangeRoutes = [
     async handle({ person, body: { name } }, services) {
       const { store, clock, log } = services
       const account = await accountOf(services, person.account)
-      if (name !== account.name) throw new ApiError(400, 'invalid', 'name must be that of your account', 'name')
+      if (name !== account.name) throw new ApiError(400, 'invalid', 'name must be the name of your account', 'name')
       const deleted = await deleteAccount({ store, clock, accounts: accountsAs(services, person) }, account, 'owner')
       if (deleted === undefined) throw gone()
       if (account.deleteAt === undefined) {

@@ -114,7 +114,7 @@ export const createAjv = ({ allErrors = false, isWritten = false } = {}): Ajv =>
     code: { source: isWritten, optimize: !allErrors }, // not worth its time for a check once per file
   })
   ajv.removeKeyword('required') // in rules `null` counts as missing
-  ajv.addVocabulary(['label', 'tags', 'unsupportedTags'])
+  ajv.addVocabulary(['label', 'tags', 'unsupportedTags', 'example'])
   for (const keyword of Object.keys(checksByKeyword)) {
     ajv.addKeyword({
       keyword,

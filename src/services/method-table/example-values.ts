@@ -16,8 +16,8 @@ const byType: Readonly<Record<JsonType, Json>> = {
 
 /** A value that the rule accepts, as an example for people who write one. */
 export const exampleOf = (rule: Rule): Json => {
-  const { default: value, enum: values, tags = [], hex, items, minimum, properties = {}, required = [] } = rule
-  if (value !== undefined) return value
+  const { default: value, example = value, enum: values, tags = [], hex, items, minimum, properties = {}, required = [] } = rule
+  if (example !== undefined) return example
   if (values?.[0] !== undefined) return values[0]
   if (tags.length > 0) return tags.includes('latest') ? 'latest' : (tags[0] ?? '')
   if (hex !== undefined) return exampleHex([hex].flat()[0] ?? '')

@@ -156,6 +156,7 @@ export const ruleKeywords = {
   ),
   tags: described('Block tags that are accepted beside `hex`; the option `tags` of `params` removes some on one network.', namesSchema),
   default: described('Value of a missing parameter or property, unless `excludes` forbids it.', {}),
+  example: described('A value for people who write a call; one is made by the other keywords unless given.', {}),
   enum: described('Accepted values.', { type: 'array', minItems: 1, items: { type: ['string', 'number', 'boolean'] } }),
   items: described('Rule of each element of an array.', ruleOf('object')),
   properties: described(

@@ -14,6 +14,7 @@ export interface Rule {
   readonly hex?: string | readonly string[]
   readonly tags?: readonly string[]
   readonly default?: Json
+  readonly example?: Json
   readonly enum?: readonly Json[]
   readonly items?: Rule
   readonly properties?: Readonly<Record<string, Rule>>

@@ -19,14 +19,16 @@ interface ChangeDetailsProps {
 
 /** What it is about, and each member that was set, with what it was before. */
 export const ChangeDetails = ({ change: { action, target, before = {}, after = {} }, isTargetShown = false }: ChangeDetailsProps) => {
-  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(name =>
+    [before[name], after[name]].some(value => formatMember(name, value) !== texts.none),
+  )
   if (names.length === 0 && isTargetShown) return texts.none
   return (
     <div class="lines">
       {names.map(name => (
         <span key={name}>
-          <span class="lead">{nameMember(name)}:</span> {before[name] !== undefined && `${formatValue(before[name])} → `}
-          {name in after ? formatValue(after[name]) : texts.none}
+          <span class="lead">{nameMember(name)}:</span> {before[name] !== undefined && `${formatMember(name, before[name])} → `}
+          {formatMember(name, after[name])}
         </span>
       ))}
       {/* The id of a token could be taken for the token. */}
@@ -43,9 +45,15 @@ const nameMember = (name: string): string => {
 
 const isoTimePattern = /^\d{4}-\d{2}-\d{2}T\S+Z$/
 
-const formatValue = (value: Json | undefined): string => {
+const units: Readonly<Record<string, string>> = text.units
+
+/** A value as forms have it, with what it counts. */
+const formatMember = (name: string, value: Json | undefined): string => {
   if (value === null || value === undefined || value === '') return texts.none
-  if (typeof value === 'number') return formatNumber(value)
-  if (typeof value === 'string' && isoTimePattern.test(value)) return formatTime(value)
-  return Array.isArray(value) ? value.join(', ') : typeof value === 'object' ? JSON.stringify(value) : String(value)
+  if (typeof value === 'boolean') return value ? texts.yes : texts.no
+  // Of alerts, 0 is none.
+  if (typeof value === 'number') return value === 0 && name in units ? texts.none : `${formatNumber(value)}${units[name] ?? ''}`
+  if (Array.isArray(value)) return value.length === 0 ? texts.none : `${value.join(', ')}${units[name] ?? ''}`
+  if (typeof value === 'object') return JSON.stringify(value)
+  return isoTimePattern.test(value) ? formatTime(value) : value
 }

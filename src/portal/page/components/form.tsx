@@ -50,6 +50,8 @@ interface FormProps<Answer> {
   readonly isWide?: boolean
   /** The title unless given. */
   readonly button?: string
+  /** It takes away what people or programs need. */
+  readonly isDangerous?: boolean
   send(values: FormData): Promise<Answer>
   /** Closes what the form stands in. */
   onCancel?(): void
@@ -62,7 +64,18 @@ interface FormProps<Answer> {
 
 /** A form, which is sent once however often it is clicked. What is wrong with a field is said beside it, and all else above the button. */
 export const Form = <Answer,>(props: FormProps<Answer>) => {
-  const { title, heading: Heading = 'h2', isWide = false, button = title, send, onCancel, children, success, done } = props
+  const {
+    title,
+    heading: Heading = 'h2',
+    isWide = false,
+    button = title,
+    isDangerous = false,
+    send,
+    onCancel,
+    children,
+    success,
+    done,
+  } = props
   const { answer, error, isSending, submit } = useSubmit(send)
   const fields = new Set<string | undefined>()
   const failed = error.value === undefined ? undefined : fieldOf(error.value)
@@ -81,7 +94,7 @@ export const Form = <Answer,>(props: FormProps<Answer>) => {
             {texts.cancel}
           </button>
         )}
-        <button type="submit" disabled={isSending.value}>
+        <button type="submit" class={isDangerous ? 'danger final' : undefined} disabled={isSending.value}>
           {button}
         </button>
       </div>

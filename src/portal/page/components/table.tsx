@@ -8,10 +8,11 @@ interface Column<Row> {
   readonly isNumber?: boolean
   readonly isTime?: boolean
   /**
-   * In a narrow window, the rows of a table that has such columns are two lines. The first one has a state, a name and what stands at its end;
-   * the second one all other columns, of which `rest` begins it and has the room that the others leave.
+   * In a narrow window, the rows of a table that has such columns are lines. The first one has a state, a name and what stands at its end; the
+   * second one `rest`, which has the room that `restEnd` leaves; the third one all other columns.
    */
-  readonly narrow?: 'state' | 'name' | 'end' | 'rest'
+  readonly narrow?: 'state' | 'name' | 'end' | 'rest' | 'restEnd'
+  /** Null, or nothing, is left out where rows are cards. */
   cell(row: Row): ComponentChildren
 }
 
@@ -41,7 +42,7 @@ const maxNarrowColumns = 2
 /** So many numbers stand side by side in a card; fewer have a line each, as texts do. */
 const minNumbersInRow = 3
 
-/** In a narrow window, the rows of many columns are cards or two lines; a table of few scrolls by itself where it must. */
+/** In a narrow window, the rows of many columns are cards or a few lines; a table of few scrolls by itself where it must. */
 export const Table = <Row,>({ caption, columns, rows, keyOf, total, detailOf, onOpen }: TableProps<Row>) => (
   <section class="scroll" tabIndex={0} aria-label={caption}>
     <table class={narrowClassOf(columns)}>

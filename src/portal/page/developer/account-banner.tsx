@@ -26,8 +26,9 @@ const nearLimitPercent = ({ balance }: AccountReport): number | undefined => {
   return percent >= warningPercent ? percent : undefined
 }
 
-/** Whether the banner says how long the credits last. */
-export const isNearLimit = (report: AccountReport): boolean => report.state === 'active' && nearLimitPercent(report) !== undefined
+/** Whether it must be said how long the credits last: the banner does where they run short, and they do not last where calls are refused. */
+export const needsForecast = (report: AccountReport): boolean =>
+  (leftOf(report.balance) ?? usualCost) >= usualCost && (report.state !== 'active' || nearLimitPercent(report) === undefined)
 
 /** What the account must know, on whatever page it is: that its calls are refused. On the Overview, that they will be. */
 export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) => {

@@ -32,10 +32,8 @@ const OwnerAlerts = () => {
         <>
           {isUndelivered(found, options.data.value.email) && <Undelivered alerts={found} canMail={options.data.value.email} />}
           <Incidents incidents={found.incidents} />
-          <div class="columns">
-            <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.show} />
-            <Webhook url={found.webhook?.url} onChanged={alerts.reload} />
-          </div>
+          <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.show} />
+          <Webhook url={found.webhook?.url} onChanged={alerts.reload} />
           <h2>{text.sent}</h2>
           {found.deliveries.length === 0 ? (
             <EmptyState icon="alerts" title={text.nothingSent} />
@@ -135,8 +133,10 @@ const Webhook = ({ url, onChanged }: { readonly url: string | undefined; onChang
               <Receiver channel="webhook" onRemoved={onChanged} />
             </>
           )}
-          <TextField label={url === undefined ? text.url : text.newUrl} name="url" required help={text.urlHelp} error={errorOf('url')} />
-          <Select label={text.format} options={formats} value={format.value} onChange={value => (format.value = value)} />
+          <div class="pairs">
+            <TextField label={url === undefined ? text.url : text.newUrl} name="url" required help={text.urlHelp} error={errorOf('url')} />
+            <Select label={text.format} options={formats} value={format.value} onChange={value => (format.value = value)} />
+          </div>
         </>
       )}
     </Form>

@@ -45,19 +45,26 @@ const viemChainOf = (chainId: number): readonly [name: string, line: string] => 
   return ['chain', `const chain = ${chain}`]
 }
 
-/** The call in several languages. */
+/** The call in several languages, with no line that is longer than it must be. */
 export const codeSamples = ({ url, chainId, method, params }: SampleCall): readonly CodeSample[] => {
   const list = `[${params.join(', ')}]`
   const [chain, chainLine] = viemChainOf(chainId)
   return [
-    { language: 'curl', code: `curl -s ${url} -H 'Content-Type: application/json' -d ${quote(callBody(method, params))}` },
+    {
+      language: 'curl',
+      code: [`curl -s ${url} \\`, "  -H 'Content-Type: application/json' \\", `  -d ${quote(callBody(method, params))}`].join('\n'),
+    },
     {
       language: 'viem',
       code: [
         "import { createPublicClient, http } from 'viem'",
         '',
-        `const client = createPublicClient({ transport: http('${url}', { timeout: 12_000 }) })`,
-        `console.log(await client.request({ method: '${method}', params: ${list} }))`,
+        'const client = createPublicClient({',
+        `  transport: http('${url}', { timeout: 12_000 }),`,
+        '})',
+        'console.log(',
+        `  await client.request({ method: '${method}', params: ${list} }),`,
+        ')',
       ].join('\n'),
     },
     {
@@ -65,7 +72,9 @@ export const codeSamples = ({ url, chainId, method, params }: SampleCall): reado
       code: [
         "import { JsonRpcProvider } from 'ethers'",
         '',
-        `const provider = new JsonRpcProvider('${url}')`,
+        'const provider = new JsonRpcProvider(',
+        `  '${url}',`,
+        ')',
         `console.log(await provider.send('${method}', ${list}))`,
       ].join('\n'),
     },
@@ -74,7 +83,9 @@ export const codeSamples = ({ url, chainId, method, params }: SampleCall): reado
       code: [
         'from web3 import Web3',
         '',
-        `w3 = Web3(Web3.HTTPProvider("${url}"))`,
+        'w3 = Web3(Web3.HTTPProvider(',
+        `    "${url}",`,
+        '))',
         `print(w3.provider.make_request("${method}", ${toPython(list)}))`,
       ].join('\n'),
     },
@@ -84,10 +95,71 @@ export const codeSamples = ({ url, chainId, method, params }: SampleCall): reado
         "import { createConfig, http } from 'wagmi'",
         chainLine,
         '',
-        `const config = createConfig({ chains: [${chain}], transports: { [${chain}.id]: http('${url}') } })`,
-        `console.log(await config.getClient().request({ method: '${method}', params: ${list} }))`,
+        'const config = createConfig({',
+        `  chains: [${chain}],`,
+        '  transports: {',
+        `    [${chain}.id]: http('${url}'),`,
+        '  },',
+        '})',
+        'console.log(',
+        `  await config.getClient().request({ method: '${method}', params: ${list} }),`,
+        ')',
       ].join('\n'),
     },
-    { language: 'Foundry', code: `cast rpc --rpc-url ${url} ${method} --raw ${quote(list)}` },
+    {
+      language: 'Foundry',
+      code: [`cast rpc --rpc-url ${url} \\`, `  ${method} --raw ${quote(list)}`].join('\n'),
+    },
+  ]
+}
+
+/** A subscription in several languages; `url` is that of WebSockets. */
+export const subscriptionSamples = ({ url, method, params }: Omit<SampleCall, 'chainId'>): readonly CodeSample[] => {
+  const body = callBody(method, params)
+  return [
+    { language: 'websocat', code: [`echo ${quote(body)} |`, `  websocat -n ${url}`].join('\n') },
+    {
+      language: 'viem',
+      code: [
+        "import { createPublicClient, webSocket } from 'viem'",
+        '',
+        'const client = createPublicClient({',
+        `  transport: webSocket('${url}'),`,
+        '})',
+        'await client.transport.subscribe({',
+        `  params: [${params.join(', ')}],`,
+        '  onData: ({ result }) => console.log(result),',
+        '  onError: console.error,',
+        '})',
+      ].join('\n'),
+    },
+    {
+      language: 'JavaScript',
+      code: [
+        'const socket = new WebSocket(',
+        `  '${url}',`,
+        ')',
+        `const call = { jsonrpc: '2.0', id: 1, method: '${method}', params: [${params.join(', ')}] }`,
+        'socket.onopen = () => socket.send(JSON.stringify(call))',
+        'socket.onmessage = ({ data }) => console.log(data)',
+      ].join('\n'),
+    },
+    {
+      language: 'web3.py',
+      code: [
+        'import asyncio',
+        'from web3 import AsyncWeb3, WebSocketProvider',
+        '',
+        'async def main():',
+        '    async with AsyncWeb3(WebSocketProvider(',
+        `        "${url}",`,
+        '    )) as w3:',
+        `        await w3.eth.subscribe(${toPython(params.join(', '))})`,
+        '        async for message in w3.socket.process_subscriptions():',
+        '            print(message["result"])',
+        '',
+        'asyncio.run(main())',
+      ].join('\n'),
+    },
   ]
 }

@@ -2,11 +2,10 @@ import type { ComponentChildren } from 'preact'
 import { CopyCode } from '../components/controls.tsx'
 import { Tabs } from '../components/tabs.tsx'
 import { texts } from '../texts.ts'
-import { codeSamples } from './code-samples.ts'
-import type { SampleCall } from './code-samples.ts'
+import type { CodeSample } from './code-samples.ts'
 
 interface CodeTabsProps {
-  readonly call: SampleCall
+  readonly samples: readonly CodeSample[]
   /** Before and after the languages. */
   readonly before?: readonly Tab[]
   readonly after?: readonly Tab[]
@@ -19,12 +18,12 @@ interface Tab {
 }
 
 /** A call in several languages, one at a time. */
-export const CodeTabs = ({ call, before = [], after = [] }: CodeTabsProps) => (
+export const CodeTabs = ({ samples, before = [], after = [] }: CodeTabsProps) => (
   <Tabs
     label={texts.tryIt.code}
     tabs={[
       ...before,
-      ...codeSamples(call).map(({ language, code }) => ({
+      ...samples.map(({ language, code }) => ({
         id: language.replace('.', '-'),
         title: language,
         content: () => <CopyCode text={code} label={language} />,

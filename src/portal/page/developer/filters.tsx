@@ -1,5 +1,6 @@
 import type { Dimension } from '../../queries/usage-dimensions.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
+import { now } from '../clock.ts'
 import { Select } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
 import { formatOutcome } from '../format.ts'
@@ -62,7 +63,7 @@ export const useKeyNames = () => {
 const toInputTime = (iso: string | null): string => (iso ?? '').slice(0, 16)
 
 const startCustomRange = (): void => {
-  const end = Math.ceil(Date.now() / hourMs) * hourMs
+  const end = Math.ceil(now.value / hourMs) * hourMs
   chooseTime(new Date(end - 24 * hourMs).toISOString(), new Date(end).toISOString())
 }
 

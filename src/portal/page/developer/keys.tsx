@@ -46,6 +46,8 @@ export const Keys = () => {
   useEffect(() => () => void (isCreating.value = false), [])
   const onChanged = (answer: KeyAnswer): void => {
     if ('key' in answer) showNewKey(answer)
+    // Nobody is to save, or to call with, a key that is refused.
+    else if (answer.id === newKey.value?.id && answer.state === 'revoked') newKey.value = undefined
     keys.reload()
   }
   const closeCreation = () => void (isCreating.value = false)

@@ -15,7 +15,7 @@ import { connectionProblem, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
 import { texts } from '../texts.ts'
-import { isNearLimit } from './account-banner.tsx'
+import { needsForecast } from './account-banner.tsx'
 import { account, loadAccount } from './developer-session.ts'
 import { NoCalls } from './first-run.tsx'
 import { isGuideOpen } from './tab-key.ts'
@@ -93,7 +93,7 @@ const Credits = ({ account: report }: { readonly account: AccountReport }) => {
         ? text.lasts
         : `${text.runsOut} ${formatHour(runsOutAt)}, ${text.in} ${formatDuration(Date.parse(runsOutAt) - now.value)}.`
   return (
-    <CreditsCard balance={balance} forecast={isNearLimit(report) || (balance.left === 0 && balance.held === 0) ? undefined : forecast}>
+    <CreditsCard balance={balance} forecast={needsForecast(report) ? forecast : undefined}>
       <div class="beside">
         <Figure label={text.rate} value={formatEstimate(creditsPerHour)} unit={texts.credits.toLowerCase()} size="small" />
         <Figure

@@ -52,10 +52,7 @@ export const People = () => {
               },
               { title: text.role, cell: person => person.role },
               { title: text.email, cell: person => <EmailAddress person={person} canMail={isOwner && canMail} /> },
-              {
-                title: texts.keys.actions,
-                cell: person => (isOwner ? <Actions person={person} start={start} /> : '–'),
-              },
+              ...(isOwner ? [{ title: texts.keys.actions, cell: (person: PersonJson) => <Actions person={person} start={start} /> }] : []),
             ]}
           />
         )}

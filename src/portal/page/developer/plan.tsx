@@ -129,7 +129,7 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { rea
           ...(plans.some(({ forwarding }) => forwarding)
             ? [{ title: text.forwarding, cell: ({ forwarding }: PlanJson) => (forwarding ? text.included : text.notIncluded) }]
             : []),
-          { title: texts.keys.actions, cell: plan => (plan === own ? '–' : <AskFor plan={plan.name} of={account.id} />) },
+          { title: texts.keys.actions, cell: plan => plan !== own && <AskFor plan={plan.name} of={account.id} /> },
         ]}
       />
     </>
@@ -198,7 +198,7 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
                     </>
                   ),
                 },
-                { title: text.perDay, isNumber: true, cell: ({ credits }) => formatNumber(callsPerDay(credits)) },
+                { title: text.perDay, narrow: 'restEnd', isNumber: true, cell: ({ credits }) => formatNumber(callsPerDay(credits)) },
               ]}
             />
           )

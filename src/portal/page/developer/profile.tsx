@@ -103,11 +103,7 @@ const Sessions = () => {
               {
                 title: texts.keys.actions,
                 cell: each =>
-                  each.isCurrent ? (
-                    '–'
-                  ) : (
-                    <RowButton label={texts.signOut} of={each.browser} onClick={() => remove(`/sessions/${each.id}`)} />
-                  ),
+                  !each.isCurrent && <RowButton label={texts.signOut} of={each.browser} onClick={() => remove(`/sessions/${each.id}`)} />,
               },
             ]}
           />

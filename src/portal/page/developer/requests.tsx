@@ -16,6 +16,7 @@ import { formatClock, formatLatency, formatNumber, formatOutcome, formatSeconds 
 import { request, useRequest } from '../request.ts'
 import { changeQuery, followLink, navigate, query, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { codeSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
 import { session } from './developer-session.ts'
 import { FilterButton, FilterSelect, RangePicker, chooseFilter, rangeAndFilters, useKeyNames } from './filters.tsx'
@@ -164,7 +165,7 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
             narrow: 'rest',
             cell: row => <FilterButton dimension="key" value={row.key} name={nameOfKey(row.key)} />,
           },
-          { title: text.duration, isNumber: true, cell: row => formatLatency(row.durationMs) },
+          { title: text.duration, narrow: 'restEnd', isNumber: true, cell: row => formatLatency(row.durationMs) },
           { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
         ]}
       />
@@ -252,7 +253,10 @@ const LoadedCode = ({ network: name, method, params }: RequestCodeProps) => (
       networks
         .filter(network => network.name === name)
         .map(({ http, chainId }) => (
-          <CodeTabs key={name} call={{ url: `${http}/v3/${tabKey.value || keyPlaceholder}`, chainId, method, params: itemsOf(params) }} />
+          <CodeTabs
+            key={name}
+            samples={codeSamples({ url: `${http}/v3/${tabKey.value || keyPlaceholder}`, chainId, method, params: itemsOf(params) })}
+          />
         ))
     }
   </WhenLoaded>

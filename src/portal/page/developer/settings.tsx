@@ -7,7 +7,7 @@ import { Dialog } from '../components/dialog.tsx'
 import { Form } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { showToast } from '../components/toast.tsx'
-import { formatTime } from '../format.ts'
+import { formatMonth, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { account, session } from './developer-session.ts'
@@ -66,7 +66,12 @@ const AccountChanges = () => {
     <>
       <h2>{text.changes}</h2>
       <div class="controls">
-        <Select label={text.month} options={months} value={month.value} onChange={choose} />
+        <Select
+          label={text.month}
+          options={months.map(value => ({ value, label: formatMonth(value) }))}
+          value={month.value}
+          onChange={choose}
+        />
       </div>
       <WhenLoaded from={page}>
         {({ changes, changeCount }) =>
@@ -142,6 +147,7 @@ const DeleteAccount = () => {
           <Form
             title={text.delete}
             heading="none"
+            isDangerous
             onCancel={close}
             send={async values => {
               await request('POST', '/account/delete', { name: String(values.get('name')).trim() })

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import type { NetworkJson } from '../../routes/networks.ts'
+import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
 import { Notice } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
@@ -41,11 +42,14 @@ export const Subscription = ({ network, key, params, onStop }: Subscribing & { o
     socket.addEventListener('open', () => socket.send(callBody('eth_subscribe', params)))
     socket.addEventListener('message', ({ data }: MessageEvent<string>) => {
       const message = isJson(data) ? JSON.parse(data) : {}
-      if (message.error !== undefined) error.value = message.error.message
-      else if (message.method !== 'eth_subscription') state.value = 'open'
+      if (message.error !== undefined) {
+        error.value = message.error.message
+        // Nothing comes any more.
+        socket.close()
+      } else if (message.method !== 'eth_subscription') state.value = 'open'
       else {
         count.current += 1
-        const event = { id: count.current, time: new Date().toISOString(), body: indentJson(data) }
+        const event = { id: count.current, time: new Date(now.peek()).toISOString(), body: indentJson(data) }
         events.value = [event, ...events.value].slice(0, maxEvents)
       }
     })
@@ -70,7 +74,7 @@ export const Subscription = ({ network, key, params, onStop }: Subscribing & { o
       </div>
       <Notice text={error.value} />
       <p class="lead" role="status">
-        {events.value.length === 0 ? text.waiting : `${formatNumber(count.current)} ${text.events}`}
+        {events.value.length > 0 ? `${formatNumber(count.current)} ${text.events}` : state.value !== 'closed' && text.waiting}
       </p>
       <ol class="events">
         {events.value.map(({ id, time, body }) => (

@@ -2,15 +2,17 @@ import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import type { PortalMethod } from '../../portal-services.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
+import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
 import { Notice, Select, TextField } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
-import { formatNumber } from '../format.ts'
+import { formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
-import { changeQuery, query } from '../router.ts'
+import { changeQuery, followLink, query } from '../router.ts'
 import { texts } from '../texts.ts'
 import { Answer, isSuccess } from './call-answer.tsx'
+import { codeSamples, subscriptionSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
 import { summaryOf } from './method-summaries.ts'
 import { ParamFields } from './param-fields.tsx'
@@ -27,6 +29,7 @@ import { defaultsOf, readParams, typedOf, withExamples } from './typed-params.ts
 const text = texts.tryIt
 
 const firstMethod = 'eth_blockNumber'
+const subscribeMethod = 'eth_subscribe'
 
 /** Belongs to a connection, and ends with it: the page does it when a subscription is stopped. */
 const hiddenMethods = ['eth_unsubscribe']
@@ -95,7 +98,7 @@ const CallForm = ({ network, method, given }: CallFormProps) => {
   // What is typed since stays in the fields.
   const initial = useRef(given === '' ? (typedByMethod.peek()[name] ?? defaultsOf(params)) : typedOf(params, given)).current
   const typed = useSignal<Typed>(initial)
-  const isSubscription = name === 'eth_subscribe'
+  const isSubscription = name === subscribeMethod
   const update = (form: HTMLFormElement): void => {
     typed.value = typedIn(form)
     keepTyped(name, typed.value)
@@ -118,7 +121,7 @@ const CallForm = ({ network, method, given }: CallFormProps) => {
       return
     }
     isSending.value = true
-    const call = { time: new Date().toISOString(), network: network.name, method: name, typed: typed.value }
+    const call = { time: new Date(now.value).toISOString(), network: network.name, method: name, typed: typed.value }
     try {
       answer.value = await sendCall(network, key, name, sent)
       recordCall({ ...call, isOk: isSuccess(answer.value.body), durationMs: answer.value.durationMs })
@@ -153,41 +156,51 @@ const CallForm = ({ network, method, given }: CallFormProps) => {
       {subscribing.value !== undefined && <Subscription {...subscribing.value} onStop={() => (subscribing.value = undefined)} />}
       <section class="card" aria-label={text.code}>
         <h2>{text.code}</h2>
-        <CodeTabs
-          call={{
-            url: `${network.http}/v3/${keyPlaceholder}`,
-            chainId: network.chainId,
-            method: name,
-            params: readParams(params, typed.value),
-          }}
-        />
+        <CodeTabs samples={samplesOf(network, name, readParams(params, typed.value))} />
       </section>
     </div>
   )
 }
 
-const MethodDocs = ({ method: { name, params, credits } }: { readonly method: PortalMethod }) => (
+/** Events come over a WebSocket alone. */
+const samplesOf = ({ http, ws, chainId }: NetworkJson, method: string, params: readonly string[]) =>
+  method === subscribeMethod
+    ? subscriptionSamples({ url: `${ws}/ws/v3/${keyPlaceholder}`, method, params })
+    : codeSamples({ url: `${http}/v3/${keyPlaceholder}`, chainId, method, params })
+
+/** What the form does not say beside its fields. */
+const MethodDocs = ({ method: { name, params, credits, verification, eventCredits } }: { readonly method: PortalMethod }) => (
   <section class="card" aria-label={text.docs}>
     <h2 class="docs-title">
-      <code>{name}</code>
+      <code>{signatureOf(name, params)}</code>
     </h2>
     <p>{summaryOf(name)}</p>
     <dl class="docs">
-      {params.map(({ title, optional, accepts }) => (
-        <div key={title}>
-          <dt>
-            {title} {optional && <Badge isLabel>{text.optional}</Badge>}
-          </dt>
-          <dd>{accepts}</dd>
-        </div>
-      ))}
       <div>
         <dt>{texts.plan.credits}</dt>
-        <dd>{formatNumber(credits)}</dd>
+        <dd>
+          {formatNumber(credits)}
+          {eventCredits?.['logs'] !== undefined && `, ${texts.keys.and} ${formatNumber(eventCredits['logs'])} ${texts.plan.perKiBOfLogs}`}
+        </dd>
       </div>
+      {verification !== undefined && (
+        <div>
+          <dt>{texts.plan.verification}</dt>
+          <dd>{verification}</dd>
+        </div>
+      )}
     </dl>
+    <p>
+      <a href={`/usage?${new URLSearchParams({ method: name, by: 'outcome' })}`} onClick={followLink}>
+        {texts.requests.usageOfMethod}
+      </a>
+    </p>
   </section>
 )
+
+/** `eth_getBalance(address, block parameter?)` */
+const signatureOf = (name: string, params: PortalMethod['params']): string =>
+  `${name}(${params.map(({ title, optional }) => (optional ? `${title}?` : title)).join(', ')})`
 
 /** The calls of this tab; a click fills the form with one. */
 const History = () =>
@@ -201,7 +214,7 @@ const History = () =>
               <code>{call.method}</code>
               <span>
                 <Badge tone={call.isOk ? 'ok' : 'danger'}>{call.isOk ? texts.outcomes.ok : texts.outcomes.failed}</Badge>
-                <time dateTime={call.time}>{call.time.slice(11, 19)}</time>
+                <time dateTime={call.time}>{formatMoment(call.time, now.value)}</time>
               </span>
             </button>
           </li>

@@ -82,10 +82,11 @@ const exampleMembers = ['to', 'data', 'address', 'fromBlock', 'toBlock']
 export const isCommon = ({ title }: PortalMember, { members = [] }: PortalParam): boolean =>
   members.length <= commonMembers.length || commonMembers.includes(title)
 
-/** Fills what is empty with examples. */
+/** Fills what is empty with examples, and leaves out what a call may leave out. */
 export const withExamples = (params: readonly PortalParam[], typed: Typed): Typed => {
   const examples = params.flatMap((param, i) => {
-    if (isTypedAsJson(typed, i, param)) return param.optional ? [] : [[fieldName(i), asText(param.example)] as const]
+    if (param.optional) return []
+    if (isTypedAsJson(typed, i, param)) return [[fieldName(i), asText(param.example)] as const]
     const shown = param.members?.filter(({ title }) => exampleMembers.includes(title)) ?? []
     return shown.map(({ title, example }) => [fieldName(i, title), asText(example)] as const)
   })

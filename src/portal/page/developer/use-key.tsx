@@ -5,6 +5,7 @@ import { CopyText, Notice, Select } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
+import { codeSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
 import type { PickNetwork } from './preferred-network.ts'
 import { keyPlaceholder } from './tab-key.ts'
@@ -60,7 +61,11 @@ export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [],
         </div>
       )}
       {mayCall ? (
-        <CodeTabs call={{ url, chainId: network.chainId, method: firstMethod, params: [] }} before={[urls]} after={[wallet]} />
+        <CodeTabs
+          samples={codeSamples({ url, chainId: network.chainId, method: firstMethod, params: [] })}
+          before={[urls]}
+          after={[wallet]}
+        />
       ) : (
         urls.content()
       )}

@@ -142,18 +142,19 @@ const Data = () => (
         { title: 'Share', isNumber: true, cell: row => `${row.length} %` },
         { title: 'State', cell: row => <Badge tone={row.length > 8 ? 'ok' : 'warn'}>state</Badge> },
         { title: 'Last call', isTime: true, cell: () => '2026-01-31 14:05 UTC' },
-        { title: 'Actions', cell: row => <Menu label={`Actions of ${row}`} items={menuItems} /> },
+        { title: 'Actions', cell: row => row !== methods[0] && <Menu label={`Actions of ${row}`} items={menuItems} /> },
       ]}
     />
     <Table
-      caption="Rows that become two lines"
+      caption="Rows that become lines"
       keyOf={row => row}
       rows={methods}
       columns={[
         { title: 'Time', narrow: 'end', cell: () => '14:05:09' },
         { title: 'State', narrow: 'state', cell: row => <Badge tone={row.length > 8 ? 'ok' : 'danger'}>state</Badge> },
         { title: 'Method', narrow: 'name', cell: row => <code>{row}</code> },
-        { title: 'Key', narrow: 'rest', cell: row => `The key of ${row}, which has a long name` },
+        { title: 'Key', narrow: 'rest', cell: row => `dApp of ${row.slice(4)}` },
+        { title: 'Duration', narrow: 'restEnd', isNumber: true, cell: () => '0.33 ms' },
         { title: 'Network', cell: () => 'ethereum-mainnet' },
         { title: 'Credits', isNumber: true, cell: () => '80' },
       ]}
