@@ -72,7 +72,7 @@ export class QuorumAnswers {
     if (agreed !== undefined) return isFailure(agreed) ? agreed : copyReply(agreed, { verified: 'quorum' })
     const proven = votes.length === 0 ? undefined : await this.#options.prove(call, next)
     if (proven !== undefined && !isFailure(proven)) return proven
-    return this.#refuse(votes, call)
+    return this.#refuse(votes, quorum, call)
   }
 
   /** `latest` is the newest block that nodes agree on. A missing block is taken for `latest`. */
@@ -165,10 +165,11 @@ export class QuorumAnswers {
     return comparableOf(value, method?.result)
   }
 
-  #refuse(votes: readonly Vote[], { context: { request }, origin: { requestId } }: VerifiedCall): Failure {
+  #refuse(votes: readonly Vote[], { required }: Quorum, { context: { request }, origin: { requestId } }: VerifiedCall): Failure {
     const said = Object.fromEntries(votes.map(({ upstream, answer }) => [upstream, textOf(answer).slice(0, maxShownChars)]))
-    this.#services.log.warn({ requestId, method: request.method, said }, 'upstreams do not agree on a result')
-    return refuse('unavailable', { source: 'gateway', fault: 'gateway', cause: 'upstreams do not agree on the result', retryAfter: 1 })
+    const cause = votes.length < required ? 'too few upstreams answered for a quorum' : 'upstreams do not agree on a result'
+    this.#services.log.warn({ requestId, method: request.method, said, required }, cause)
+    return refuse('unavailable', { source: 'gateway', fault: 'gateway', cause, retryAfter: 1 })
   }
 }
 

@@ -79,6 +79,11 @@ t.test('a quorum', async t => {
     await all.stop()
     const few = await openQuorum({ one: 'down', two: right, three: { status: 500 } })
     t.match(await few.call('eth_call', atBlock), { error: { code: -32002 } })
+    t.match(
+      few.log.lines.filter(({ message }) => /agree|quorum/.test(message)),
+      [{ message: 'too few upstreams answered for a quorum', fields: { method: 'eth_call', required: 2 } }],
+      'that is no difference between upstreams',
+    )
     await few.stop()
   })
 
