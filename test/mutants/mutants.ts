@@ -1190,9 +1190,16 @@ export const mutants: readonly Mutant[] = [
     tests: portal('portal-api'),
   },
   {
+    rule: 'the scheme is part of the origin of a page',
+    file: 'src/portal/security.ts',
+    text: 'originOf(origin) === ownOrigin',
+    broken: 'new URL(origin).host === new URL(ownOrigin).host',
+    tests: portal('portal-api'),
+  },
+  {
     rule: 'pages of other sites change nothing',
     file: 'src/portal/security.ts',
-    text: "if (isSameSite || (site === '' && origin === ''))",
+    text: "if (site === 'same-origin' || (site === '' && (isOwnOrigin || origin === '')))",
     broken: 'if (true)',
     tests: portal('portal-api'),
   },
