@@ -22,7 +22,7 @@ export const ChangeDetails = ({ change: { action, target, before = {}, after = {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(name =>
     [before[name], after[name]].some(value => formatMember(name, value) !== texts.none),
   )
-  if (names.length === 0 && isTargetShown) return texts.none
+  if (names.length === 0 && isTargetShown) return '–'
   return (
     <div class="lines">
       {names.map(name => (
