@@ -259,7 +259,7 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/services/accounts/account-lookup.test.ts'],
   },
   {
-    rule: 'no call waits for a store that has answered nobody for two seconds',
+    rule: 'no call waits for a store that has answered nobody for ten seconds',
     file: 'src/services/ledger/account-ledger.ts',
     text: 'const isLost = this.#client.isStoreLost(now)',
     broken: 'const isLost = false',

@@ -211,8 +211,8 @@ export class LedgerClient {
 }
 
 const heartbeatIntervalMs = 1_000
-/** In this time a cluster of which one node has failed has answered for other accounts. */
-const lostAfterMs = 2_000
+/** Longer than a failover takes: after one, calls find out sooner than heartbeats that the store is back. */
+const lostAfterMs = 10_000
 
 const maxDistanceFactor = 50
 /** Of one process, and of all together. */
