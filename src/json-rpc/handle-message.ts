@@ -1,4 +1,5 @@
 import { inspect } from 'node:util'
+import { emptyContext } from '../plugin/call.ts'
 import type { Json, Origin } from '../plugin/call.ts'
 import type { DirectNext } from '../plugin/direct-stage.ts'
 import type { RefusalKind } from '../plugin/error-table.ts'
@@ -129,7 +130,8 @@ const singleResponse = ({ reply, body }: HandledRequest, id = 'null', loggedCall
 const handleRequest = (handler: MessageHandler, request: IncomingRequest, origin: Origin): MaybePromise<HandledRequest> => {
   const { message, refusal } = request
   try {
-    const reply = refusal ?? handler.run({ message, origin, signal: undefined, startedAtMs: handler.clock.monotonic(), context: {} })
+    const reply =
+      refusal ?? handler.run({ message, origin, signal: undefined, startedAtMs: handler.clock.monotonic(), context: emptyContext })
     return reply instanceof Promise ? handleLater(handler, request, origin, reply) : toHandled(handler, request, origin, reply)
   } catch (bug) {
     return toHandled(handler, request, origin, logBug(handler.log, origin, bug, message))

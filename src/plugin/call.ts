@@ -169,22 +169,79 @@ export interface Call<Reads extends ContextKey = never> {
 }
 
 /**
+ * The context of a caller's call as long as no plugin has added a value of its own. Of one shape, so that a copy takes 0.1 us where one whose members
+ * are gone through takes 0.25: each call has three.
+ */
+class GatewayContext implements Optional<GatewayKeys> {
+  readonly request: Request | undefined
+  readonly key: Key | undefined
+  readonly account: Account | undefined
+  readonly target: Target | undefined
+  readonly upstreams: readonly Target[] | undefined
+
+  constructor({ request, key, account, target, upstreams }: Optional<GatewayKeys>) {
+    this.request = request
+    this.key = key
+    this.account = account
+    this.target = target
+    this.upstreams = upstreams
+  }
+}
+
+type GatewayKeys = Pick<CallContext, 'request' | 'key' | 'account' | 'target' | 'upstreams'>
+type Optional<T> = { readonly [Name in keyof T]?: T[Name] | undefined }
+
+/** Of a call that no plugin has got yet. */
+export const emptyContext: Pick<CallContext, never> = new GatewayContext({})
+
+/** The context with these values added, or in place of those of the same names. */
+const addToContext = (context: object, added: object): object => {
+  if (!(context instanceof GatewayContext)) return merge(context, added)
+  const values: Optional<GatewayKeys> = added
+  let { request, key, account, target, upstreams } = context
+  for (const name in values) {
+    switch (name) {
+      case 'request':
+        request = values.request
+        break
+      case 'key':
+        key = values.key
+        break
+      case 'account':
+        account = values.account
+        break
+      case 'target':
+        target = values.target
+        break
+      case 'upstreams':
+        upstreams = values.upstreams
+        break
+      default:
+        return merge(context, added)
+    }
+  }
+  return new GatewayContext({ request, key, account, target, upstreams })
+}
+
+const merge = (...contexts: readonly object[]): object => {
+  const merged: Record<string, unknown> = {}
+  for (const context of contexts as readonly Readonly<Record<string, unknown>>[]) // objects with members of any name
+    for (const name in context) if (context[name] !== undefined) merged[name] = context[name]
+  return merged
+}
+
+/**
  * A copy of the call with further context, and perhaps another signal.
  *
- * Written out, as calls come from many places: to spread the call takes 350 ns
- * where this takes 70, and to spread the context takes 65 ns more than this.
+ * Written out, as calls come from many places: to spread the call takes 350 ns where this takes 70.
  */
 export const withContext = <Reads extends ContextKey, Writes extends ContextKey>(
   { message, origin, signal: ownSignal, startedAtMs, context }: Call<Reads>,
   added: Pick<CallContext, Writes>,
   signal: Signal | undefined = ownSignal,
-): Call<Reads | Writes> => {
-  const merged: Partial<Record<string, unknown>> = {}
-  for (const key in context) merged[key] = context[key]
-  for (const key in added) merged[key] = added[key]
+): Call<Reads | Writes> =>
   // A union of two Picks of the same interface is the Pick of both; TypeScript does not see that by itself.
-  return { message, origin, signal, startedAtMs, context: merged as Pick<CallContext, Reads | Writes> }
-}
+  ({ message, origin, signal, startedAtMs, context: addToContext(context, added) as Pick<CallContext, Reads | Writes> })
 
 /** Cancels work that nobody waits for any more: an AbortSignal, or the part of one that is needed here. */
 export interface Signal {

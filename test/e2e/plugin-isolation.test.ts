@@ -202,10 +202,10 @@ t.test('what a plugin throws outside of a call is logged, and the gateway serves
 
 t.test('a plugin has the classes of the gateway itself: an option that it refuses is reported at its place', async t => {
   const text = `export default { name: 'refusing', summary: 'Refuses.', options: { type: 'object' },
-      create() { throw new Misconfigured([{ path: [], message: 'cannot work on this network' }]) } }`
+      create() { throw misconfigured([], 'cannot work on this network') } }`
   const files = {
-    'refusing.mjs': `import { Misconfigured } from 'tollgate/plugin'\n${text}`,
-    'refusing.cjs': `const { Misconfigured } = require('tollgate/plugin')\n${text.replace('export default', 'module.exports =')}`,
+    'refusing.mjs': `import { misconfigured } from 'tollgate/plugin'\n${text}`,
+    'refusing.cjs': `const { misconfigured } = require('tollgate/plugin')\n${text.replace('export default', 'module.exports =')}`,
   }
   for (const [file, plugin] of Object.entries(files)) {
     const refusing = createDeployment({ networks: { refusing: networkWith('refusing', [`../${file}`]) }, files: { [file]: plugin } })
