@@ -199,9 +199,9 @@ t.test('a gateway that has served calls', async t => {
     const defined = new Map(definitions.map(({ name, type }) => [name, type]))
     const shown = new Map(Array.from(text.matchAll(/^# TYPE (\S+) (\S+)$/gm), ([, name = '', type = '']) => [name, type]))
     for (const [name, type] of shown) t.equal(defined.get(name), type, name)
-    // What other tests show: it needs Redis, subscriptions, `verify`, a reload, tokens, alerts, a refused socket or a node that is excluded, slow or limited.
+    // What other tests show: it needs Redis, subscriptions, `verify`, a beacon node, a reload, tokens, alerts, a refused socket or a node that is excluded, slow or limited.
     const elsewhere =
-      /shared_cache|subscription|verified|upstream_lies|tollgate_tls|tollgate_tokens|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced/
+      /shared_cache|subscription|verified|upstream_lies|tollgate_tls|tollgate_tokens|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced|beacon/
     t.same(
       [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
       [],
