@@ -105,6 +105,13 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
   TollgateBreakerOpen: [8, { 'tollgate_upstream_reduced{network="n",upstream="u",class="logs",reason="breaker"}': '1x10' }],
   TollgateUpstreamRateLimited: [15, { 'tollgate_upstream_reduced{network="n",upstream="u",class="all",reason="rateLimited"}': '1x20' }],
   TollgateUpstreamLied: [8, { 'tollgate_upstream_lies_total{network="n",upstream="u"}': '0x5 1x5' }],
+  TollgateBeaconFails: [
+    18,
+    {
+      'tollgate_beacon_rounds_total{network="n",outcome="unproven"}': '0+5x20',
+      'tollgate_beacon_rounds_total{network="n",outcome="succeeded"}': '0+5x20',
+    },
+  ],
   TollgateStoreSlow: [
     20,
     {
