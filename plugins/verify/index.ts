@@ -84,7 +84,7 @@ export default definePlugin({
             pattern: '^0x[0-9a-fA-F]{64}$',
             label: 'the root of a beacon block: 0x and 64 hex digits',
             description: 'Root of a finalized beacon block, from a source that you trust: all that follows is proven by it.',
-            examples: ['0x4b363db94e286120d76eb905340fdd4e54bfe9f06bf33ff6cf5ad27f511bfe95'],
+            examples: ['0x5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a'],
           },
           maxCheckpointAge: {
             type: 'string',
