@@ -5,6 +5,10 @@ import type { ErrorCategory, RefusalKind } from '../plugin/error-table.ts'
 export const adviceOf = (outcome: string, category?: string): string =>
   (outcome === nodeOutcome ? ownValue(adviceByCategory, category) : undefined) ?? ownValue(adviceByOutcome, outcome) ?? unknownAdvice
 
+/** The same for operators, who have no pages of the account, and nobody else to ask. */
+export const operatorAdviceOf = (outcome: string, category?: string): string =>
+  ownValue(operatorAdviceByOutcome, outcome) ?? adviceOf(outcome, category)
+
 /** What the gateway itself says with this outcome; undefined for the errors of nodes. */
 export const refusalOf = (outcome: string): (typeof refusals)[RefusalKind] | undefined => ownValue(refusals, outcome)
 
@@ -38,6 +42,13 @@ const adviceByOutcome: Readonly<Partial<Record<RefusalKind | typeof nodeOutcome,
   tooManySubscriptions: 'End subscriptions or filters that are no longer needed.',
   unavailable: 'No node could answer. Send the call again after the time in the header Retry-After.',
   internal: 'A fault of the gateway. Send the request id from the error to the operator.',
+}
+
+const operatorAdviceByOutcome: Readonly<Partial<Record<RefusalKind, string>>> = {
+  method: 'The network does not offer this method: its file decides that, and the table of methods that the file names.',
+  key: 'The key is missing, mistyped, unknown or revoked.',
+  forbidden: 'The lists of the key do not allow this network, method, web page or address.',
+  internal: 'A fault of the gateway. The log has the error with the request id.',
 }
 
 const adviceByCategory: Readonly<Partial<Record<ErrorCategory, string>>> = {

@@ -1,7 +1,7 @@
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Labels, MetricFamily } from '../services/metrics.ts'
-import { exclusionReasons, nodeReasons } from '../services/node-reasons.ts'
+import { exclusionReasons, nodeReasons, textOfReason } from '../services/node-reasons.ts'
 import type { NodeError, NodeStatus } from '../services/node-status.ts'
 import { isoTime } from '../util/dates.ts'
 
@@ -98,8 +98,8 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
     last.find(each => each.class === restriction.class && each.reason === restriction.reason)?.since
   const reasons = Array.from(restrictions.values(), each => {
     const since = sinceOf(each)
-    const { text, keepsAway } = nodeReasons[each.reason]
-    return { ...each, text, keepsAway, ...(since !== undefined && { since: isoTime(since) }) }
+    const { keepsAway } = nodeReasons[each.reason]
+    return { ...each, text: textOfReason(each.reason, each.class), keepsAway, ...(since !== undefined && { since: isoTime(since) }) }
   }).filter(({ reason }) => !exclusionReasons.some(each => each === reason))
   const lastReasons = last.map(({ class: methodClass, reason, at }) => ({ class: methodClass, reason, at: isoTime(at) }))
   const errors = mergeErrors(reports).map(({ at, ...error }) => ({ ...error, lastSeen: isoTime(at) }))

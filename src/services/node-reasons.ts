@@ -4,7 +4,10 @@ export const nodeReasons = {
   unverified: { keepsAway: true, text: 'it has not returned its chain ID' },
   lag: { keepsAway: false, text: 'its head lags too far behind: it is requested last' },
   ahead: { keepsAway: false, text: 'its head is implausibly high: it is requested last' },
-  breaker: { keepsAway: true, text: 'a circuit breaker is open: too many calls failed, or the node hangs' },
+  breaker: {
+    keepsAway: true,
+    text: 'a circuit breaker is open, as too many calls failed: the node gets them again once a probe succeeds',
+  },
   rateLimited: { keepsAway: true, text: 'it has answered 429: no calls for its Retry-After, or a time that doubles' },
   drained: { keepsAway: true, text: 'an operator has drained it: no new calls until that is undone' },
   rateSpent: { keepsAway: true, text: 'its `rate` is spent' },
@@ -21,6 +24,12 @@ export const nodeReasons = {
 } as const satisfies Readonly<Record<string, { readonly keepsAway: boolean; readonly text: string }>>
 
 export type NodeReason = keyof typeof nodeReasons
+
+const hungText = 'a circuit breaker is open, as the node hangs: it gets calls again once a probe succeeds'
+
+/** A breaker of all classes opens when the node hangs, that of one class when too many of its calls failed. */
+export const textOfReason = (reason: NodeReason, methodClass: string): string =>
+  reason === 'breaker' && methodClass === 'all' ? hungText : nodeReasons[reason].text
 
 /** Why a node is excluded: it is on another chain, its chain is not known, its head lags too far, or its head is implausibly high. */
 export type ExclusionReason = (typeof exclusionReasons)[number]

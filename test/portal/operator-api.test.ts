@@ -20,6 +20,8 @@ import { storeEvidence } from '../support/stored-evidence.ts'
 import { freePort } from '../support/free-port.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { gatewayHealth, gatewayProblems } from '../../src/portal/operator/gateway-health.ts'
+import { operatorAdviceOf } from '../../src/portal/outcome-advice.ts'
+import { outcomeLabels } from '../../src/portal/state-labels.ts'
 import { NodeIncidents, incidentRetentionMs, maxIncidents } from '../../src/portal/operator/node-incidents.ts'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { operatorOpenApi } from '../../src/portal/operator/operator-openapi.ts'
@@ -765,7 +767,7 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
   t.same(incidents.list(), [])
   await pass(9_000, { ...breaker, lastRestrictions: [{ ...open, at: clock.now(), since: startedAt + 2_000 }] })
   const began = { network: 'n', node: 'a', kind: 'breaker', class: 'logs', began: startedAt + 2_000, times: 1 }
-  t.match(incidents.list(), [{ ...began, ended: undefined, text: /^a circuit breaker is open/ }])
+  t.match(incidents.list(), [{ ...began, ended: undefined, text: /^a circuit breaker is open, as too many calls failed/ }])
   await pass(5_000)
   t.match(incidents.list(), [{ ...began, ended: startedAt + 14_000 }])
   await pass(30_000, breaker)
@@ -825,7 +827,7 @@ t.test('Home names the alert rules whose condition holds now', async t => {
   const problems = problemsOf(bad, { ...figures, failedCalls: 3, p99Ms: 6_000 }, 5, 1)
   t.equal(problems.length, 13)
   t.match(problems[0], { alert: 'TollgateStoreFails', severity: 'critical', text: /^the store does not answer/, network: null })
-  const callsFail = '3.0 % of the calls fail, most often as “Query timeout” (-32005)'
+  const callsFail = '3.0 % of the calls of the last minute failed, most often as “Query timeout” (-32005)'
   t.match(problems.at(-3), { alert: 'TollgateCallsFail', text: callsFail, network: 'devnet' })
   t.match(problems.at(-2), { alert: 'TollgateInternalErrors', text: /^1 call failed because of a bug: search the log/, network: 'devnet' })
   t.ok(problems.some(({ text }) => text === 'a TLS certificate expires in 2 days'))
@@ -835,4 +837,8 @@ t.test('Home names the alert rules whose condition holds now', async t => {
     t.ok(rule.endsWith(severity), `${alert} is ${severity}`)
   }
   t.same(problemsOf(calm, { ...figures, calls: 10, failedCalls: 9 }), [], 'a share of few calls says little')
+})
+
+t.test('advice for operators names no page that they do not have, and sends them to nobody', async t => {
+  for (const outcome of Object.keys(outcomeLabels)) t.notMatch(operatorAdviceOf(outcome), /the page|to the operator/i, outcome)
 })

@@ -66,6 +66,13 @@ t.test('a node that is not usable says since when: of all reasons that keep call
   t.notOk(Object.hasOwn(reduced ?? {}, 'unusableSince'))
 })
 
+t.test('an open circuit breaker is told by why it is: that of all classes as the node hangs, that of one as its calls failed', async t => {
+  const restrictions = ['all', 'logs'].map(each => ({ class: each, reason: 'breaker' as const }))
+  const [ofAll, ofLogs] = statusOf({}, { restrictions })?.upstreams[0]?.reasons ?? []
+  t.match(ofAll?.text, /as the node hangs: .* once a probe succeeds$/)
+  t.match(ofLogs?.text, /as too many calls failed: .* once a probe succeeds$/)
+})
+
 t.test('what attempts have failed with is counted over all processes, with the last one of any', async t => {
   const error = { error: 'HTTP 503', count: 2, at: 3_000, method: 'eth_call', requestId: 'r-1' }
   const other = { ...error, error: 'rateLimited', at: 1_000 }

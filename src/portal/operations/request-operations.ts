@@ -3,6 +3,7 @@ import type { AccountRow, KeyRow } from '../../store/store.ts'
 import { hourMs } from '../../util/dates.ts'
 import { filterQuery } from '../queries/usage-dimensions.ts'
 import { accountRefSchema, flag, listOf, number, object, schemaRef, text, textOrNull } from '../openapi.ts'
+import { operatorAdviceOf } from '../outcome-advice.ts'
 import { keepsParams, requestJson, requestProperties } from '../request-json.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
@@ -39,6 +40,7 @@ const operatorRequestJson = (found: FoundRequest, account: AccountRow, key: KeyR
     account: { id: account.id, name: account.name },
     key: { id: keyId, name: key?.name ?? null, hint: key?.hint ?? null },
     ...shown,
+    advice: shown.advice === null ? null : operatorAdviceOf(found.outcome, found.category),
   }
 }
 

@@ -72,7 +72,7 @@ const networkProblems = ({ name: network, figures, outcomes }: ObservedNetwork):
           {
             alert: 'TollgateCallsFail',
             severity: 'critical' as const,
-            text: `${formatPercent(failedCalls / calls)} of the calls fail, most often as ${mostFrequentFailure(outcomes)}`,
+            text: `${formatPercent(failedCalls / calls)} of the calls of the last minute failed, most often as ${mostFrequentFailure(outcomes)}`,
             network,
           },
         ]
@@ -88,7 +88,14 @@ const networkProblems = ({ name: network, figures, outcomes }: ObservedNetwork):
         ]
       : []),
     ...(calls >= minCallsForShare && (p99Ms ?? 0) > 5_000
-      ? [{ alert: 'TollgateSlowCalls', severity: 'warning' as const, text: '1 % of the calls take 5 s and longer', network }]
+      ? [
+          {
+            alert: 'TollgateSlowCalls',
+            severity: 'warning' as const,
+            text: '1 % of the calls of the last minute took 5 s or longer',
+            network,
+          },
+        ]
       : []),
   ]
 }
