@@ -277,6 +277,17 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('text="7 days"')
     await page.waitForSelector('tr:has-text("Invalid params (-32602)")')
     t.match(page.url(), /\?by=errors&days=7$/)
+    await page.setViewportSize({ width: 360, height: 800 })
+    t.equal(
+      await page.locator('main .badge, main .segments').evaluateAll(all => {
+        const isWider = (each: (typeof all)[number]): boolean =>
+          each.getBoundingClientRect().right > (each.parentElement?.getBoundingClientRect().right ?? 0)
+        return all.filter(isWider).length
+      }),
+      0,
+      'nothing sticks out of a narrow window',
+    )
+    await page.setViewportSize({ width: 1_200, height: 800 })
   })
 
   t.test('errors of all accounts are there by network and outcome, with who has the most', async () => {
@@ -396,7 +407,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await results.waitFor({ state: 'detached' })
     await waitUntil(() => gateway.log.some(({ event, upstream }) => event === 'node-readmitted' && upstream === 'left'))
     await openPage(page, 'Audit')
-    await page.waitForSelector('tr:has-text("evidence-cleared"):has-text("pair/left")')
+    await page.waitForSelector('tr:has-text("Node trusted again"):has-text("pair/left")')
     await openPage(page, 'Home')
     await page.waitForSelector('h1:has-text("Home")')
     await page.locator('.attention li:has-text("wrong results")').waitFor({ state: 'detached' })
@@ -438,7 +449,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('tr:has-text("node-1") .badge:text-is("drained")')
     await openPage(page, 'Home')
     await page.waitForSelector('[role=alert]:has-text("devnet: no usable node (0 of 1), calls fail")')
-    await page.waitForSelector('nav a:has-text("Nodes") .badge.danger')
+    await page.waitForSelector('nav a[title="1 node cannot be used"] .badge.danger')
     await page.waitForSelector('li:has-text("node-1"):has-text("drained"):has-text("For"):has-text("(since")')
     await page.click('li a:text-is("node-1")')
     await page.waitForSelector('.network[aria-label=devnet]:first-of-type .badge:text-is("unavailable")')
@@ -506,6 +517,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('[aria-label="Drain left"]')
     await page.click('dialog button.final')
     await page.waitForSelector('tr:has-text("left") .badge:text-is("drained")')
+    t.equal(await page.locator('nav .badge').count(), 0, 'a drained node beside a usable one is no problem')
     const before = { left: callsAt(pair.left), right: callsAt(pair.right) }
     t.ok(before.left > 0)
     await waitUntil(async () => {
@@ -631,12 +643,12 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
 
   t.test('the audit is filtered by account, author, action and day, its names are links, and it is exported', async t => {
     await openPage(page, 'Audit')
-    await page.waitForSelector('td:has-text("Account created"):has-text("account-added")')
+    await page.waitForSelector('td [title=account-added]:text-is("Account created")')
     await page.waitForSelector('td a:text-is("devnet/node-1")')
     await page.waitForSelector('tr:has-text("Log level changed"):has-text("log level: info → debug")')
     await page.fill('[name=search]', 'GROWTH')
-    await page.waitForSelector('td:has-text("account-added")', { state: 'detached' })
-    t.match(await page.textContent('tbody'), /admin sessionoperatorAccount changedaccount-changedalice–/)
+    await page.waitForSelector('td [title=account-added]', { state: 'detached' })
+    t.match(await page.textContent('tbody'), /admin sessionoperatorAccount changedalice–/)
     await page.waitForSelector('tr:has-text("Account changed"):has-text("plan: core → growth"):has-text("5,000")')
     await page.click('button:has-text("Export")')
     const [download] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:text-is("CSV")')])
@@ -647,8 +659,8 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.fill('[name=search]', '')
     await page.fill('[name=account]', 'busy')
     await page.selectOption('select:near(:text("Action"))', { label: 'Account changed' })
-    await page.waitForSelector('td:has-text("node-drained")', { state: 'detached' })
-    await page.waitForSelector('tbody tr:has-text("account-changed")')
+    await page.waitForSelector('td [title=node-drained]', { state: 'detached' })
+    await page.waitForSelector('tbody [title=account-changed]')
     await page.fill('[name=by]', 'nobody')
     await page.waitForSelector('text="No changes."')
     await page.fill('[name=by]', 'session')
@@ -658,7 +670,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.match(page.url(), new RegExp(`from=${yesterday}&to=${yesterday}`))
     await page.selectOption('select:near(:text("When"))', 'other')
     await page.fill('[name=from]', '2020-01-01')
-    await page.waitForSelector('tbody tr:has-text("account-changed")')
+    await page.waitForSelector('tbody [title=account-changed]')
     await page.reload()
     t.equal(await page.inputValue('[name=account]'), 'busy')
     await page.click('td a:text-is("busy")')
@@ -671,6 +683,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Home')
     await page.waitForSelector('.charts .plot canvas >> nth=5')
     t.equal(await page.locator('.charts .plot canvas').count(), 6)
+    await page.waitForSelector('figure:has-text("Latency") .legend li:text-matches("^last 1\\\\d s:$")')
     await page.click('[aria-label="Show as table: Latency"]')
     await page.waitForSelector('figure:has-text("Latency") table')
     await page.click('label:has-text("24 hours")')
@@ -692,8 +705,19 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     )
   })
 
-  t.test('while the store is unreachable the page says so, and heals', async t => {
+  t.test('while the store is unreachable the page says so, the same everywhere, and heals', async t => {
     const error = { code: 'store-unavailable', message: 'The store is unreachable.' }
+    await openPage(page, 'Home')
+    const health = 'section[aria-label="This gateway"] .badge'
+    await page.waitForSelector(`${health}:text-is("answers")`)
+    await page.route('**/api/v1/overview/accounts', route =>
+      route.fulfill({ status: 503, contentType: 'application/json', body: JSON.stringify({ error }) }),
+    )
+    await page.reload()
+    await page.waitForSelector(`.banner:has-text("${error.message}")`)
+    await page.waitForSelector(`${health}.danger:text-is("cannot be used")`)
+    t.equal(await page.locator('main:has-text("and the store answers")').count(), 0)
+    await page.unroute('**/api/v1/overview/accounts')
     await page.route('**/api/v1/**', route =>
       route.fulfill({ status: 503, contentType: 'application/json', body: JSON.stringify({ error }) }),
     )

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { severityOfFailures } from '../../src/portal/failure-share.ts'
-import { formatCompact, formatDay, formatEstimate, formatNumber, groupDigits } from '../../src/portal/page/format.ts'
+import { formatCompact, formatDay, formatEstimate, formatHours, formatNumber, groupDigits } from '../../src/portal/page/format.ts'
 import t from '../support/tap.ts'
 
 t.test('a half is rounded up, as it is written', t => {
@@ -40,4 +40,9 @@ t.test('numbers and days of the page are written as Intl has them in English', a
     }),
     { numRuns: 2_000 },
   )
+})
+
+t.test('an hour is compared with the one before it, across midnight too', async t => {
+  const shown = formatHours('2026-01-31T00:00:00.000Z', 'with').replaceAll('\u2060', '')
+  t.equal(shown, '00:00–01:00 with 23:00–00:00\u00a0UTC')
 })

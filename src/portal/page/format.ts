@@ -47,13 +47,18 @@ export const formatTime = (iso: string | null, withoutTime = '–'): string =>
 
 export const hourMs = 3_600_000
 
+const clockOf = (time: number): string => new Date(time).toISOString().slice(11, 16)
+
+/** A line would else end after the dash. */
+const hourFrom = (time: number): string => `${clockOf(time)}\u2060–\u2060${clockOf(time + hourMs)}`
+
 /** `2026-01-15 12:00–13:00 UTC`: of a time of which only the hour is known. */
-export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string => {
-  if (iso === null) return withoutTime
-  const end = new Date(Date.parse(iso) + hourMs).toISOString()
-  // A line would else end after the dash.
-  return `${iso.slice(0, 10)} ${iso.slice(11, 16)}\u2060–\u2060${end.slice(11, 16)}\u00a0UTC`
-}
+export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string =>
+  iso === null ? withoutTime : `${iso.slice(0, 10)} ${hourFrom(Date.parse(iso))}\u00a0UTC`
+
+/** `18:00–19:00 compared with 17:00–18:00 UTC`: an hour, and the one before it. */
+export const formatHours = (hour: string, comparedWith: string): string =>
+  `${hourFrom(Date.parse(hour))} ${comparedWith} ${hourFrom(Date.parse(hour) - hourMs)}\u00a0UTC`
 
 /** `this hour`, `3 h ago`, `2 days ago`: of a time of which only the hour is known. */
 export const formatHoursAgo = (iso: string | null, now: number): string => {

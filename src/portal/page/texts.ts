@@ -3,8 +3,8 @@ import { networkStateLabels, outcomeLabels } from '../state-labels.ts'
 
 /** The texts of the dashboard, and those that both pages have. Another language is another object of this type. */
 export const texts = {
-  chartNow: 'now',
-  problems: 'problems',
+  chartLast: 'last',
+  timeOfGateway: 'The time of the gateway, now',
   since: 'Since',
   retrying: 'the page tries again every 15 s.',
   support: 'Help',

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { now } from '../clock.ts'
-import { formatCompact, formatMoment, formatNumber, formatTime } from '../format.ts'
+import { formatAge, formatCompact, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Plot, shareOf, shareOfTime } from './plot.tsx'
 import type { ChartLimit, ChartSeries } from './plot.tsx'
@@ -40,6 +40,8 @@ export const Chart = (props: ChartProps) => {
   const pointed = useSignal<number | undefined>(undefined)
   const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
   const stepMs = Date.parse(end) - Date.parse(times.at(-1) ?? end)
+  // Readings are some ms late.
+  const lastStepMs = 1_000 * Math.round((Date.parse(times.at(-1) ?? '') - Date.parse(times.at(-2) ?? '')) / 1_000)
   const isRunning = Date.parse(end) > Date.now()
   const isStacked = kind === 'columns' && series.length > 1
   const positionOf = (point: number): number => (kind === 'lines' ? shareOfTime(times, point, rangeMs) : shareOf(point, times.length))
@@ -120,9 +122,14 @@ export const Chart = (props: ChartProps) => {
         <Legend
           series={series}
           onPick={onPickSeries}
-          // Of lines there is room for the values: where the pointer is, else those of the whole range, or of now.
+          // Of lines there is room for the values: where the pointer is, else those of the whole range, or of its last step.
           {...(kind === 'lines' && {
-            when: index === undefined ? (isOfRange ? undefined : texts.chartNow) : formatMoment(times[index] ?? '', now.peek()),
+            when:
+              index === undefined
+                ? isOfRange || times.length < 2
+                  ? undefined
+                  : `${texts.chartLast} ${formatAge(lastStepMs)}`
+                : formatMoment(times[index] ?? '', now.peek()),
             shownValueOf: (each: ChartSeries) => (index === undefined ? restingValue(each) : valueAt(index, each)),
           })}
         />

@@ -28,8 +28,8 @@ export interface PageEntry {
   readonly icon: IconName
   /** Pages of one group stand below its name. */
   readonly group?: string
-  /** How many problems it shows. */
-  readonly problems?: { readonly count: number; readonly tone: Tone } | undefined
+  /** How many problems it shows, and of what. */
+  readonly problems?: { readonly count: number; readonly text: string; readonly tone: Tone } | undefined
 }
 
 interface ShellProps {
@@ -101,7 +101,7 @@ export const Shell = ({ owner, person, pages, current, title, actions, children,
             </div>
             <div class="frame-row">
               <ThemeSwitch />
-              <time class="clock" dateTime={new Date(now.value).toISOString()}>
+              <time class="clock" title={texts.timeOfGateway} dateTime={new Date(now.value).toISOString()}>
                 {new Date(now.value).toISOString().slice(11, 19)} UTC
               </time>
             </div>
@@ -189,13 +189,18 @@ const Navigation = ({ pages, current }: Pick<ShellProps, 'pages' | 'current'>) =
               .filter(page => page.group === group)
               .map(page => (
                 <li key={page.path}>
-                  <a href={page.path} aria-current={page.path === current ? 'page' : undefined} onClick={followLink}>
+                  <a
+                    href={page.path}
+                    title={page.problems?.count ? `${page.problems.count} ${page.problems.text}` : undefined}
+                    aria-current={page.path === current ? 'page' : undefined}
+                    onClick={followLink}
+                  >
                     <Icon name={page.icon} />
                     <span>{page.title}</span>
                     {page.problems !== undefined && page.problems.count > 0 && (
                       <Badge tone={page.problems.tone} isLabel>
                         {page.problems.count}
-                        <span class="unseen"> {texts.problems}</span>
+                        <span class="unseen"> {page.problems.text}</span>
                       </Badge>
                     )}
                   </a>

@@ -188,7 +188,8 @@ const AccountTable = ({ accounts, plans }: AccountTableProps) => {
           isNumber: true,
           cell: account => (
             <>
-              {formatNumber(account.used)} <span class="since">{formatShare(shareOfLimit(account.used, limitOf(account)))}</span>
+              {formatNumber(account.used)}{' '}
+              {account.used > 0 && <span class="since">({formatShare(shareOfLimit(account.used, limitOf(account)))})</span>}
             </>
           ),
         },

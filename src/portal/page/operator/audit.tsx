@@ -146,10 +146,9 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
       {
         title: text.action,
         cell: ({ action }) => (
-          <>
-            <span class="one-line">{describeAction(action)}</span>
-            <span class="line since one-line">{action}</span>
-          </>
+          <span class="one-line" title={action}>
+            {describeAction(action)}
+          </span>
         ),
       },
       { title: text.account, cell: ({ account }) => (account === undefined ? '–' : <AccountLink {...account} />) },
@@ -170,6 +169,9 @@ const Author = ({ by: { kind, name } }: Pick<Change, 'by'>) => {
   )
 }
 
+/** Ids are not broken. */
+const maxIdChars = 28
+
 /** Ids are shorter; what is longer is the hash of a token, of which the page Access shows as much. */
 const maxTargetChars = 40
 
@@ -180,7 +182,7 @@ const Target = ({ change: { action, target } }: { readonly change: Change }) => 
   return action.startsWith('node-') && node !== undefined ? (
     <NodeLink network={network} node={target} />
   ) : (
-    <code class="breakable" title={target}>
+    <code class={target.length > maxIdChars ? 'breakable' : undefined} title={target}>
       {target.length > maxTargetChars ? `…${target.slice(-4)}` : target}
     </code>
   )

@@ -149,15 +149,24 @@ const Files = ({ configuration: { files } }: { readonly configuration: Configura
   const chosen = queryMember('file', files[0]?.file)
   const shown = files.find(({ file }) => file === chosen.value) ?? files[0]
   if (shown === undefined) return null
+  // A narrow window cuts the end of a path, which is what tells files apart.
+  const folder = files[0]?.file.replace(/[^/\\]*$/, '') ?? ''
   return (
     <div>
       <div class="section-heading">
         <h2>{text.files}</h2>
       </div>
       <div class="controls">
-        <Select label={text.file} options={files.map(({ file }) => file)} value={shown.file} onChange={chosen.set} />
+        <Select
+          label={text.file}
+          options={files.map(({ file }) => ({ value: file, label: file.startsWith(folder) ? file.slice(folder.length) : file }))}
+          value={shown.file}
+          onChange={chosen.set}
+        />
       </div>
-      <p class="lead">{text.filesHelp}</p>
+      <p class="lead">
+        {text.filesHelp} <code class="breakable">{shown.file}</code>
+      </p>
       <pre class="file" tabIndex={0} data-testid="effective-file">
         {shown.text}
       </pre>

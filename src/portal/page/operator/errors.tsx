@@ -72,7 +72,7 @@ export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => 
       { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
       {
         title: texts.usage.outcome,
-        cell: ({ outcome, code, byGateway }) => <Badge tone={byGateway ? 'danger' : 'neutral'}>{formatOutcome(outcome, code)}</Badge>,
+        cell: ({ outcome, code }) => <Badge tone="danger">{formatOutcome(outcome, code)}</Badge>,
       },
       { title: texts.errors.message, cell: ({ message }) => message },
       { title: text.fault, cell: ({ byGateway }) => (byGateway ? text.ofGateway : text.ofCaller) },

@@ -14,8 +14,8 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { now } from '../clock.ts'
-import { formatAge, formatHourOfDay, formatLatency, formatMoment, formatNumber, formatTime } from '../format.ts'
-import { useRequest } from '../request.ts'
+import { formatAge, formatHours, formatLatency, formatMoment, formatNumber, formatTime } from '../format.ts'
+import { connectionProblem, useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { DrainNode } from './drain-node.tsx'
@@ -43,7 +43,7 @@ export const Home = () => {
         onChanged={nodes.reload}
       />
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
-        {({ seconds, total }) => <Figures seconds={seconds} total={total} />}
+        {found => <Figures {...found} isDown={nodes.data.value?.networks.some(({ state }) => state === 'down') === true} />}
       </WhenLoaded>
       <Charts started={overview.data.value?.gateway.started} />
       <h2>{operatorTexts.incidents.title}</h2>
@@ -146,10 +146,11 @@ const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: Attention
       why: `${text.noUsableFor} ${methodClass}: ${effectOn(network)}`,
     })),
   )
+  const isDown = (network: string | null): boolean => networks.some(({ name, state }) => name === network && state === 'down')
   const problems = overview.problems.map(({ alert, severity, text: why, network }) => ({
     key: `${alert} ${network}`,
     tone: (severity === 'critical' ? 'danger' : 'warn') as Tone,
-    state: text.severities[severity],
+    state: isDown(network) && failureAlerts.includes(alert) ? texts.networks.states.down : text.severities[severity],
     subject: network === null ? pageOf(alert) : <NetworkLink name={network} />,
     why: failureAlerts.includes(alert) ? <WhyCallsFail why={why} network={overview.networks.find(({ name }) => name === network)} /> : why,
   }))
@@ -157,6 +158,8 @@ const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: Attention
     (one, other) => rankOf(one) - rankOf(other),
   )
   const idle = networks.filter(({ state }) => state === 'unknown').map(({ name }) => name)
+  // The page says so above.
+  if (rows.length === 0 && isStoreDown()) return null
   if (rows.length === 0)
     return (
       <Banner tone="ok" title={text.allWell}>
@@ -227,9 +230,16 @@ const WhyCallsFail = ({ why, network }: { readonly why: string; readonly network
 const pageOf = (alert: string) =>
   alert === 'TollgateReloadFailed' ? <PageLink to="/operator/configuration">{operatorTexts.pages.configuration}</PageLink> : text.gateway
 
-const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) => {
+interface FiguresProps extends Pick<OverviewJson, 'seconds' | 'total' | 'networks'> {
+  /** A network has no usable node. */
+  readonly isDown: boolean
+}
+
+const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
   const perSecond = (count: number): number => (seconds > 0 ? count / seconds : 0)
   const failed = total.calls > 0 ? total.failedCalls / total.calls : null
+  // The calls of other networks hide nothing.
+  const isCritical = total.failedCalls > 0 && (isDown || networks.some(each => toneOfFailures(each) === 'danger'))
   return (
     <section class="card figures" aria-label={text.lastMinute}>
       <Figure
@@ -241,7 +251,7 @@ const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) =>
       <Figure
         label={<PageLink to="/operator/errors?hours=1">{text.failed}</PageLink>}
         value={formatShare(failed)}
-        tone={toneOfFailures(total)}
+        tone={isCritical ? 'danger' : toneOfFailures(total)}
         note={`${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)}, ${text.failedNote}`}
       />
       <Figure
@@ -387,18 +397,18 @@ const NearLimit = ({ accounts: { nearLimit, nearLimitCount } }: AccountsProps) =
   </div>
 )
 
-/** `+120 %`, `−82 %`. */
+/** `+1,200 (+120 %)`, `−41 (−82 %)`. */
 const formatDifference = ({ calls, before }: { readonly calls: number; readonly before: number }): string => {
-  if (before === 0) return text.isNew
-  const percent = Math.round((100 * (calls - before)) / before)
-  return `${percent < 0 ? '−' : '+'}${formatNumber(Math.abs(percent))} %`
+  const signed = (value: number): string => `${calls < before ? '−' : '+'}${formatNumber(Math.abs(value))}`
+  const change = before === 0 ? text.isNew : `${signed(Math.round((100 * (calls - before)) / before))}\u00a0%`
+  return `${signed(calls - before)} (${change})`
 }
 
 const Movers = ({ accounts: { movers, hour } }: AccountsProps) => (
   <div>
     <h3>{text.movers}</h3>
     <p class="lead">
-      {text.moversHow} {formatHourOfDay(hour)}
+      {text.moversHow} {formatHours(hour, text.comparedWith)}
     </p>
     {movers.length === 0 ? (
       <p>{text.noMovers}</p>
@@ -448,9 +458,14 @@ const Alerts = ({ accounts: { alerts } }: AccountsProps) => (
   </div>
 )
 
+/** As the page has found it: what it says above is newer than the reading of the gateway. */
+const isStoreDown = (): boolean => connectionProblem.value?.ofStore === true
+
 const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
-  const { store, storeErrors, workers, cpu, residentBytes, inFlightBytes, inFlightMaxBytes, connections, websockets } = gateway
+  const { storeErrors, workers, cpu, residentBytes, inFlightBytes, inFlightMaxBytes, connections, websockets } = gateway
   const { openFiles, maxFiles, eventLoopLagMs, started, version } = gateway
+  const { reason } = gateway.store
+  const isUsable = gateway.store.usable && !isStoreDown()
   const facts = [
     [text.started, formatMoment(started, now.value)],
     [text.version, version],
@@ -470,7 +485,7 @@ const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
           <div>
             <dt>{text.store}</dt>
             <dd>
-              <Badge tone={store.usable ? 'ok' : 'danger'}>{store.usable ? text.answers : text.unreachable}</Badge>
+              <Badge tone={isUsable ? 'ok' : 'danger'}>{isUsable ? text.answers : text.unreachable}</Badge>
               {storeErrors > 0 && ` ${formatNumber(storeErrors)} ${text.storeErrors}`}
             </dd>
           </div>
@@ -481,7 +496,7 @@ const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
             </div>
           ))}
         </dl>
-        {store.reason !== null && <p class="error">{store.reason}</p>}
+        {reason !== null && <p class="error">{reason}</p>}
       </section>
     </>
   )

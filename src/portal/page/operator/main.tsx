@@ -15,7 +15,7 @@ import { Audit } from './audit.tsx'
 import { Errors } from './errors.tsx'
 import { Home } from './home.tsx'
 import { Nodes } from './nodes.tsx'
-import { NodesNow, hasProblem } from './node-state.tsx'
+import { NodesNow, countUnusable } from './node-state.tsx'
 import { loadSession, session } from './operator-session.ts'
 import { Requests } from './requests.tsx'
 import { Traffic } from './traffic.tsx'
@@ -100,10 +100,12 @@ const Pages = () => {
   const [, accountName] = accountPath.exec(path.value) ?? []
   const page = pages.find(each => each.path === path.value) ?? notFound
   const nodes = useRequest<NodesJson>('/nodes')
-  const troubled = (nodes.data.value?.networks ?? []).filter(hasProblem)
+  const networks = nodes.data.value?.networks ?? []
+  const count = networks.reduce((sum, network) => sum + countUnusable(network), 0)
   const problems = {
-    count: troubled.length,
-    tone: troubled.some(({ state }) => state === 'down') ? ('danger' as const) : ('warn' as const),
+    count,
+    text: text.nodes.cannotBeUsed[count === 1 ? 'one' : 'many'],
+    tone: networks.some(({ state }) => state === 'down') ? ('danger' as const) : ('warn' as const),
   }
   const shown =
     accountName === undefined

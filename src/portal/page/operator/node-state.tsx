@@ -44,6 +44,10 @@ export const rankOfNetwork = ({ state, upstreams }: NetworkNodes): number => {
 
 export const hasProblem = (network: NetworkNodes): boolean => rankOfNetwork(network) < 4
 
+/** How many of its nodes cannot be used; drained ones count where they leave the network without a usable node. */
+export const countUnusable = ({ state, upstreams }: NetworkNodes): number =>
+  upstreams.filter(({ condition }) => condition === 'notUsable' || (condition === 'drained' && state === 'down')).length
+
 /** Whose problem matters most, first; else by name. */
 export const byProblem = (one: NetworkNodes, other: NetworkNodes): number =>
   rankOfNetwork(one) - rankOfNetwork(other) || (one.name < other.name ? -1 : 1)

@@ -251,7 +251,10 @@ const Failed = ({ network, traffic }: Pick<NetworkProps, 'traffic'> & { readonly
   if (!doCallsFail(traffic)) return share
   return (
     <>
-      <span class="error">{share}</span> <ErrorsLink network={network}>{operatorTexts.home.seeErrors}</ErrorsLink>
+      <span class="error">{share}</span>
+      <span class="line">
+        <ErrorsLink network={network}>{operatorTexts.home.seeErrors}</ErrorsLink>
+      </span>
     </>
   )
 }

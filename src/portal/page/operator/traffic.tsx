@@ -88,9 +88,9 @@ export const GroupTable = ({ caption, by, groups }: GroupTableProps) => (
   />
 )
 
-/** `12 (0.4 %)`. */
+/** `12 (0.4 %)`; where it must be broken, before the bracket. */
 const failedOf = ({ failed, calls }: TrafficGroup): string =>
-  failed === 0 ? '0' : `${formatNumber(failed)} (${formatShare(failed, calls)})`
+  failed === 0 ? '0' : `${formatNumber(failed)} (${formatShare(failed, calls).replace(' ', '\u00a0')})`
 
 const GroupName = ({ by, group }: { readonly by: string; readonly group: TrafficGroup }) => {
   if (by === 'account') return <AccountLink name={group.account ?? ''} id={group.name} />
