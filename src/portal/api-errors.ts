@@ -34,12 +34,12 @@ export const tooManyAttempts = (label: string, retryAfter: number): ApiError =>
 
 /** The one place that turns errors into responses. */
 export const respondWithErrors =
-  (log: Log): Koa.Middleware =>
+  (log: Log, storeUnavailable: string): Koa.Middleware =>
   async (ctx, next) => {
     try {
       await next()
     } catch (error) {
-      const shown = toApiError(error)
+      const shown = toApiError(error, storeUnavailable)
       if (shown.status === 500) {
         const requestId = randomBytes(8).toString('hex')
         log.error({ err: error, requestId }, 'dashboard request failed because of a bug')
@@ -51,11 +51,15 @@ export const respondWithErrors =
     }
   }
 
-export const storeUnavailable =
+/** To developers, who have no store: what becomes of their calls. */
+export const storeUnavailableForDevelopers =
+  'the data of the dashboard can neither be read nor changed now. Your calls go on for now; if this lasts, they are refused (503)'
+
+export const storeUnavailableForOperators =
   'the database of the gateway (its store) is unreachable: what is in it can neither be read nor changed now. Calls are still served, from credits ' +
   'that were reserved before; once those are used up, calls are refused (503) until it is back'
 
-const toApiError = (error: unknown): ApiError => {
+const toApiError = (error: unknown, storeUnavailable: string): ApiError => {
   if (error instanceof ApiError) return error
   if (error instanceof StoreError) return new ApiError(503, 'store-unavailable', storeUnavailable)
   // Of koa-bodyparser: a body that is no JSON, or too large.

@@ -22,16 +22,19 @@ interface PageAppOptions {
   /** In front of the API: it has the session and the body. */
   readonly beforeApi: Koa.Middleware
   readonly api: Router
+  /** The message of the error while the store is unreachable. */
+  readonly storeUnavailable: string
   /** The message of the error for a path that the API does not have. */
   readonly unknownPath: string
 }
 
 /** A page and the API that it uses, with what keeps both safe: for developers, and for operators. */
-export const createPageApp = ({ log, connectSources, first, page, session, beforeApi, api, unknownPath }: PageAppOptions): Koa => {
+export const createPageApp = (options: PageAppOptions): Koa => {
+  const { log, connectSources, first, page, session, beforeApi, api, storeUnavailable, unknownPath } = options
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
   app.on('error', (error: Error) => log.info({ err: error }, 'dashboard request aborted by the client'))
-  app.use(respondWithErrors(log))
+  app.use(respondWithErrors(log, storeUnavailable))
   app.use(closeOnUnreadBody)
   app.use(securityHeaders(connectSources))
   app.use(first)

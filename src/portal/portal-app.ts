@@ -6,7 +6,7 @@ import { createClientAddressReader } from '../server/client-address.ts'
 import type { ReadClientAddress } from '../server/client-address.ts'
 import { networkOf } from '../util/address-set.ts'
 import { findTokenOwner } from './access-tokens.ts'
-import { ApiError } from './api-errors.ts'
+import { ApiError, storeUnavailableForDevelopers } from './api-errors.ts'
 import { AccountStreams } from './account-events.ts'
 import { firstRequestsOfDeveloper } from './first-requests.ts'
 import { createPageApp } from './page-app.ts'
@@ -79,6 +79,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
     },
     beforeApi: identifyCaller(createClientAddressReader(trustedProxies)),
     api: apiRouter(services),
+    storeUnavailable: storeUnavailableForDevelopers,
     unknownPath: 'the API has no such path; /api/v1/openapi.json lists its paths',
   })
 }

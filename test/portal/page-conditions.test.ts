@@ -131,12 +131,15 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.waitForSelector('td:has-text("eth_gasPrice")')
     const { waitForHeld } = await holdFirst(page, '**/api/v1/usage?*by=key*')
     await page.selectOption('select >> nth=1', 'key')
-    await waitForHeld()
+    const held = await waitForHeld()
     t.equal(await page.textContent('thead th'), 'Method')
+    t.equal(await page.getAttribute('.outdated:has(thead)', 'aria-busy'), 'true', 'they are dimmed')
     await page.click('button:has-text("Export")')
     const [download] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:text-is("CSV")')])
     t.equal(download.suggestedFilename(), 'usage-by-method.csv')
     t.match(await readFile(await download.path(), 'utf8'), /^method,.*\r\neth_gasPrice,/)
+    await held.continue()
+    await page.waitForSelector('[aria-busy=false] th:text-is("Key")')
   })
 
   t.test(
@@ -550,7 +553,8 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.goto(`${portal}/sign-in`)
     await page.click('text="Network status"')
     await page.waitForSelector('section[aria-label=devnet] .badge:text-is("idle")')
-    t.match(await page.textContent('section[aria-label=devnet]'), /Nodes1 of 1 usable/)
+    t.match(await page.textContent('section[aria-label=devnet]'), /Nodes1, not checked/)
+    await page.waitForSelector('.banner:has-text("devnet is idle: it is checked with the next call.")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
     await page.route('**/api/v1/status', route =>

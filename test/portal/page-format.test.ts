@@ -1,6 +1,15 @@
 import fc from 'fast-check'
 import { severityOfFailures } from '../../src/portal/failure-share.ts'
-import { formatCompact, formatDay, formatEstimate, formatHours, formatNumber, groupDigits } from '../../src/portal/page/format.ts'
+import {
+  formatCompact,
+  formatDay,
+  formatEstimate,
+  formatHours,
+  formatMethod,
+  formatNumber,
+  formatShare,
+  groupDigits,
+} from '../../src/portal/page/format.ts'
 import t from '../support/tap.ts'
 
 t.test('a half is rounded up, as it is written', t => {
@@ -8,6 +17,11 @@ t.test('a half is rounded up, as it is written', t => {
   for (let value = 5; value < 20_000; value += 5) if (formatCompact(value) !== compact.format(value)) t.fail(`${value}`)
   t.equal(formatCompact(1_650), '1.7K')
   t.equal(formatEstimate(1_650), '≈\u00a01,700')
+  t.end()
+})
+
+t.test('a share is on one line, and calls of methods that there are not have a name that says so', t => {
+  t.same([formatShare(9_902, 10_000), formatMethod('other'), formatMethod('eth_call')], ['99.02\u00a0%', 'unknown methods', 'eth_call'])
   t.end()
 })
 

@@ -218,6 +218,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await page.waitForSelector('h1:text-is("Check your mail")')
     t.match(await page.textContent('[role=status]'), `If ${name}@example.org can sign in here, a link is on its way.`)
     t.equal(await page.evaluate('document.activeElement.textContent'), 'Check your mail')
+    t.ok(await page.isVisible('text="If it does not arrive, look into the spam folder, or ask for another one."'))
     await openMailedLink(page, '/sign-in', `${name}@example.org`)
     return page
   }

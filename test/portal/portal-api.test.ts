@@ -874,7 +874,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
       json: {
         error: {
           code: 'store-unavailable',
-          message: /credits that were reserved before; once those are used up, calls are refused \(503\)/,
+          message: /Your calls go on for now; if this lasts, they are refused \(503\)/,
         },
       },
     })
@@ -883,7 +883,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     t.match(await operator(one, 'operator-token').get('/accounts'), unavailable)
     t.equal((await operator(one, 'operator-token').get('/nodes')).status, 200, 'nodes are shown to scripts with the token')
     t.equal((await fetch(`${one.admin}/operator`)).status, 200)
-    t.match(await signedIn.get('/accounts'), unavailable)
+    t.match(await signedIn.get('/accounts'), { ...unavailable, json: { error: { message: /^the database of the gateway \(its store\)/ } } })
     t.equal((await signedIn.get('/nodes')).status, 200, 'and to who has signed in')
     t.equal((await signedIn.request('PATCH', '/log-level', { level: 'debug' })).status, 200, 'the log level is no part of the store')
     t.match(await one.waitForEvent('change-unrecorded'), { action: 'log-level-changed', after: { level: 'debug' } })

@@ -45,9 +45,11 @@ const boundPage = (page: Page): void => {
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** Colors are compared as they are in the end; a dialog fades in. What moves without an end, such as a skeleton, is not waited for. */
+/** Colors are compared as they are in the end; a dialog fades in. What moves without an end, such as a skeleton, or with a scroll, is not waited for. */
 const untilFadedIn = `Promise.allSettled(
-  document.getAnimations().filter(({ effect }) => Number.isFinite(effect.getComputedTiming().endTime)).map(({ finished }) => finished)
+  document.getAnimations()
+    .filter(({ effect, timeline }) => timeline === document.timeline && Number.isFinite(effect.getComputedTiming().endTime))
+    .map(({ finished }) => finished)
 ).then(() => undefined)`
 
 /** The accessibility rules that the page breaks, by axe-core; all rules unless some are named, and those of WCAG 2.2, which axe leaves out by default. */

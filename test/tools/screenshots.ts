@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Browser, Page } from 'playwright-core'
-import { ApiError, storeUnavailable } from '../../src/portal/api-errors.ts'
+import { ApiError, storeUnavailableForDevelopers, storeUnavailableForOperators } from '../../src/portal/api-errors.ts'
 import { openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { addValue, chooseAction, createKey, openKeyForm } from '../support/page-actions.ts'
 import { printSignInToken } from '../support/portal-client.ts'
@@ -105,7 +105,7 @@ const shootWithoutFigures = async (page: Page, prefix: string, titles: readonly 
     await shoot(page, `${prefix}loading-${title.toLowerCase()}`, true)
   }
   await page.unroute(figures)
-  const unavailable = new ApiError(503, 'store-unavailable', storeUnavailable)
+  const unavailable = new ApiError(503, 'store-unavailable', prefix === '' ? storeUnavailableForDevelopers : storeUnavailableForOperators)
   await page.route(figures, route =>
     storeRoutes.test(route.request().url()) ? route.fulfill({ status: 503, json: unavailable }) : route.continue(),
   )

@@ -7,7 +7,7 @@ import type { AdminToken } from '../../server/admin-token.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
 import type { Store } from '../../store/store.ts'
-import { notFound } from '../api-errors.ts'
+import { notFound, storeUnavailableForOperators } from '../api-errors.ts'
 import { openMailer } from '../mailer.ts'
 import { firstRequestsOfOperator } from '../first-requests.ts'
 import { createPageApp } from '../page-app.ts'
@@ -89,6 +89,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
     },
     beforeApi: operatorLogin(token, { clock, log }),
     api: apiRouter(token, options, openServices),
+    storeUnavailable: storeUnavailableForOperators,
     unknownPath: 'there is no such path',
   })
   return { serve: app.callback(), close: queryProcess.close }

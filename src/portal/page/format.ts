@@ -92,10 +92,13 @@ export const formatOutcome = (outcome: string, code: number | null = null): stri
   return code === null ? name : `${name} (${code})`
 }
 
+/** Calls of methods that the gateway does not have are counted together, as `other`. */
+export const formatMethod = (name: string): string => (name === 'other' ? texts.usage.unknownMethods : name)
+
 /** `99.98 %`; 100 % only where it is all. */
 export const formatShare = (part: number, whole: number): string => {
   if (whole === 0) return '–'
-  return `${Math.floor((10_000 * part) / whole) / 100} %`
+  return `${Math.floor((10_000 * part) / whole) / 100}\u00a0%`
 }
 
 /** `14:05:09`, where a title says that it is UTC; `Jan 31 14:05:09` where that is not today. */

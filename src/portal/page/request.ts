@@ -136,6 +136,8 @@ addEventListener('online', () => void get('/session').catch(() => undefined))
 export interface Loaded<T> {
   readonly data: ReadonlySignal<T | undefined>
   readonly error: ReadonlySignal<string | undefined>
+  /** The data are those of the path before: the others are being read. */
+  readonly isOutdated: boolean
   reload(): void
   /** Shows what a change was answered with. */
   show(value: T): void
@@ -145,18 +147,20 @@ export interface Loaded<T> {
 export const useRequest = <T>(path: string, intervalMs = refreshIntervalMs): Loaded<T> => {
   const data = useSignal(firstRequests.get(path)?.value as T | undefined) // of this path
   const error = useSignal<string | undefined>(undefined)
+  const shownPath = useSignal(path)
   // Responses arrive in any order. None is shown that was asked for before `oldest`: what is shown is of this path, and never becomes older.
   const reads = useRef({ path, count: 0, oldest: 0 }).current
   reads.path = path
   const load = (): void => {
     const number = (reads.count += 1)
+    const asked = reads.path
     const showUnlessOutdated = (update: () => void): void => {
       if (number < reads.oldest) return
       reads.oldest = number
       update()
     }
-    void get<T>(reads.path).then(
-      value => showUnlessOutdated(() => ([data.value, error.value] = [value, undefined])),
+    void get<T>(asked).then(
+      value => showUnlessOutdated(() => ([data.value, error.value, shownPath.value] = [value, undefined, asked])),
       (reason: Error) => showUnlessOutdated(() => (error.value = reason.message)),
     )
   }
@@ -173,7 +177,7 @@ export const useRequest = <T>(path: string, intervalMs = refreshIntervalMs): Loa
   }, [path, hasEnded.value])
   const show = (value: T): void => {
     dropEarlierReads()
-    data.value = value
+    ;[data.value, shownPath.value] = [value, reads.path]
   }
-  return { data, error, reload: load, show }
+  return { data, error, isOutdated: shownPath.value !== path, reload: load, show }
 }

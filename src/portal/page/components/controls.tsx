@@ -36,7 +36,7 @@ export const Field = ({ label, help, error, children }: FieldProps) => {
 interface TextFieldProps {
   readonly label: string
   readonly name: string
-  readonly help?: string
+  readonly help?: string | undefined
   readonly error?: string | undefined
   readonly required?: boolean
   readonly type?: 'text' | 'password' | 'number' | 'email'
@@ -255,6 +255,18 @@ export const WhenLoaded = <T,>({ from: { data, error, reload }, skeleton = <Skel
   )
 }
 
+interface WhileReadProps {
+  readonly from: Pick<Loaded<unknown>, 'isOutdated'>
+  readonly children: ComponentChildren
+}
+
+/** Dims figures of what was chosen before, until those of what is chosen now have been read. */
+export const WhileRead = ({ from: { isOutdated }, children }: WhileReadProps) => (
+  <div class={isOutdated ? 'outdated' : undefined} aria-busy={isOutdated}>
+    {children}
+  </div>
+)
+
 interface NotLoadedProps {
   /** Undefined where the whole page says why. */
   readonly reason?: string | undefined
@@ -281,6 +293,7 @@ export const NotLoaded = ({ reason, retry }: NotLoadedProps) => (
 export const Notice = ({ text }: { readonly text: string | undefined }) =>
   text === undefined ? null : (
     <p class="notice" role="alert">
-      {text}
+      <Icon name="errors" />
+      <span>{text}</span>
     </p>
   )

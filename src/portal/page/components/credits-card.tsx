@@ -58,4 +58,4 @@ export const CreditsCard = ({ balance, forecast, children }: CreditsCardProps) =
 }
 
 /** Percent, rounded down: 100 % is nothing left. */
-const formatShare = (share: number): string => `${Math.floor(share * 1_000) / 10} %`
+const formatShare = (share: number): string => `${Math.floor(share * 1_000) / 10}\u00a0%`

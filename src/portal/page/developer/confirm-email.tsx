@@ -46,9 +46,7 @@ export const ConfirmEmail = () => {
           </p>
         )}
       </div>
-      <p>
-        <a href="/">{text.toDashboard}</a>
-      </p>
+      <p>{failed.value === undefined ? <a href="/">{text.toDashboard}</a> : <a href="/profile">{text.another}</a>}</p>
     </main>
   )
 }

@@ -1,7 +1,7 @@
 import type { ErrorCount, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { maxGroups } from '../components/chart.tsx'
-import { WhenLoaded } from '../components/controls.tsx'
+import { WhenLoaded, WhileRead } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
@@ -29,12 +29,12 @@ export const Errors = () => {
           found.length === 0 ? (
             <EmptyState icon="check" title={text.none} />
           ) : (
-            <>
+            <WhileRead from={errors}>
               {usage.data.value !== undefined && (
                 <UsageChart report={usage.data.value} measure="calls" title={text.overTime} nameOf={({ name }) => formatOutcome(name)} />
               )}
               <ErrorTable errors={found} nameOfKey={keys.nameOf} />
-            </>
+            </WhileRead>
           )
         }
       </WhenLoaded>

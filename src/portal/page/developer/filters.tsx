@@ -3,7 +3,7 @@ import type { OwnKeyJson } from '../../routes/keys.ts'
 import { now } from '../clock.ts'
 import { Select } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
-import { formatOutcome } from '../format.ts'
+import { formatMethod, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, query, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -58,6 +58,16 @@ export const useKeyNames = () => {
     },
   }
 }
+
+/** What is shown of a key, an outcome, a method or a network. */
+export const nameOfValue = (dimension: Dimension, value: string, nameOfKey: (id: string) => string): string =>
+  dimension === 'key'
+    ? nameOfKey(value)
+    : dimension === 'outcome'
+      ? formatOutcome(value)
+      : dimension === 'method'
+        ? formatMethod(value)
+        : value
 
 /** For inputs of times, which have neither seconds nor a zone. */
 const toInputTime = (iso: string | null): string => (iso ?? '').slice(0, 16)
@@ -128,8 +138,7 @@ export const FilterChips = ({ nameOfKey }: { nameOfKey(id: string): string }) =>
     return value === null ? [] : [{ name, value }]
   })
   if (active.length === 0) return null
-  const nameOf = (name: Dimension, value: string): string =>
-    name === 'key' ? nameOfKey(value) : name === 'outcome' ? formatOutcome(value) : value
+  const nameOf = (name: Dimension, value: string): string => nameOfValue(name, value, nameOfKey)
   return (
     <ul class="filters" aria-label={text.filters}>
       {active.map(({ name, value }) => (

@@ -19,7 +19,7 @@ export const NetworksSummary = ({ networks }: { readonly networks: readonly Netw
     if (idle.length === 0) return <Banner tone="ok" title={text.allOk} />
     return (
       <Banner tone="info" title={text.noneKnown}>
-        {text.idle} {idle.join(', ')}.
+        {idle.join(', ')} {idle.length === 1 ? text.isIdle : text.areIdle}
       </Banner>
     )
   }
@@ -86,7 +86,10 @@ const factsOf = (network: NetworkStatusJson) =>
     [text.head, <NewestBlock key={text.head} {...network} />],
     [text.finalized, formatNumber(network.finalized)],
     [text.lag, formatLag(network.lagBlocks)],
-    [text.nodes, usableNodesOf(network)],
+    [
+      text.nodes,
+      network.state === 'unknown' && network.nodes > 0 ? `${formatNumber(network.nodes)}, ${text.notChecked}` : usableNodesOf(network),
+    ],
     // As a wallet asks for it: without commas.
     [text.chainId, String(network.chainId)],
   ] as const

@@ -10,7 +10,17 @@ import { CreditsCard } from '../components/credits-card.tsx'
 import { Bar, Figure } from '../components/figure.tsx'
 import { Outcome } from '../components/request-facts.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
-import { formatDuration, formatEstimate, formatHour, formatLatency, formatNumber, formatOutcome, formatShare, hourMs } from '../format.ts'
+import {
+  formatDuration,
+  formatEstimate,
+  formatHour,
+  formatLatency,
+  formatMethod,
+  formatNumber,
+  formatOutcome,
+  formatShare,
+  hourMs,
+} from '../format.ts'
 import { connectionProblem, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
@@ -96,13 +106,16 @@ const Credits = ({ account: report }: { readonly account: AccountReport }) => {
     <CreditsCard balance={balance} forecast={needsForecast(report) ? forecast : undefined}>
       <div class="beside">
         <Figure label={text.rate} value={formatEstimate(creditsPerHour)} unit={texts.credits.toLowerCase()} size="small" />
-        <Figure
-          label={text.reset}
-          value={formatHour(balance.resetAt)}
-          note={`${text.in} ${formatDuration(Date.parse(balance.resetAt) - now.value)}`}
-          size="small"
-          testId="reset"
-        />
+        {/* Calls that are refused for another reason are refused after the reset too. */}
+        {report.state === 'active' && (
+          <Figure
+            label={text.reset}
+            value={formatHour(balance.resetAt)}
+            note={`${text.in} ${formatDuration(Date.parse(balance.resetAt) - now.value)}`}
+            size="small"
+            testId="reset"
+          />
+        )}
         <Figure
           label={text.plan}
           value={plan.name}
@@ -212,9 +225,9 @@ const TopMethods = ({ usage }: Pick<LastDayProps, 'usage'>) => (
         <ul class="ranking">
           {groups.slice(0, maxLines).map(({ name, credits }) => (
             <li key={name}>
-              <code>{name}</code>
+              <code>{formatMethod(name)}</code>
               <span class="number">{formatNumber(credits)}</span>
-              <Bar label={`${name}: ${texts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
+              <Bar label={`${formatMethod(name)}: ${texts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
             </li>
           ))}
         </ul>

@@ -37,12 +37,15 @@ interface ParamProps extends Pick<ParamFieldsProps, 'initial'> {
 
 const labelOf = ({ title, optional }: PortalParam): string => (optional ? `${title} (${text.optional})` : title)
 
+/** An example that is none of the values that were typed. */
+const exampleOf = ({ example }: PortalMember): string => `${text.example} ${asText(example)}`
+
 const ParamField = ({ param, index, initial }: ParamProps) => (
   <TextField
     label={labelOf(param)}
     name={fieldName(index)}
     help={param.accepts}
-    placeholder={asText(param.example)}
+    placeholder={exampleOf(param)}
     required={!param.optional}
     value={initial[fieldName(index)] ?? ''}
   />
@@ -68,7 +71,7 @@ const ObjectFields = ({ method, param, index, initial, typed }: ParamProps & Pic
       label={member.title}
       name={fieldName(index, member.title)}
       help={member.accepts}
-      placeholder={asText(member.example)}
+      placeholder={exampleOf(member)}
       value={initial[fieldName(index, member.title)] ?? ''}
     />
   )

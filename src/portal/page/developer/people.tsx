@@ -214,7 +214,13 @@ const AddPerson = ({ canInvite, onAdded }: { readonly canInvite: boolean; onAdde
     >
       {errorOf => (
         <>
-          <TextField label={texts.keys.name} name="name" required error={errorOf('name')} />
+          <TextField
+            label={texts.keys.name}
+            name="name"
+            required
+            help={canInvite ? undefined : text.linkToPassOn}
+            error={errorOf('name')}
+          />
           {canInvite && <TextField label={text.email} name="email" help={text.emailHelp} error={errorOf('email')} />}
           <RoleSelect role={role} />
         </>

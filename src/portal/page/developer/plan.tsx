@@ -60,7 +60,7 @@ const Plans = () => {
 const OwnPlan = ({ plan }: { readonly plan: PlanJson }) => (
   <div class="card cards">
     <Figure label={text.yourPlan} value={plan.name} note={plan.price ?? undefined} />
-    <Figure label={texts.overview.perDayTitle} value={formatNumber(plan.dailyCredits)} note={text.resets} />
+    <Figure label={texts.overview.perDayTitle} value={formatNumber(plan.dailyCredits)} note={resetNote(plan)} />
     <Figure
       label={text.forwarding}
       value={plan.forwarding ? text.included : text.notIncluded}
@@ -69,6 +69,10 @@ const OwnPlan = ({ plan }: { readonly plan: PlanJson }) => (
     {plan.rate !== null && <Figure label={texts.keys.rate} value={formatRate(plan.rate)} note={`${formatBurst(plan)}${text.rateHelp}`} />}
   </div>
 )
+
+/** The day and, as alerts have it, about a month. */
+const resetNote = ({ dailyCredits }: PlanJson): string =>
+  dailyCredits === null ? text.resets : `${text.resets}; ${formatNumber(30 * dailyCredits)} ${text.in30Days}`
 
 const formatRate = (rate: number): string => `${formatNumber(rate)} ${text.perSecond}`
 
@@ -136,8 +140,8 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { rea
   )
 }
 
-/** `67`, `1.5`. */
-const formatTimes = (ratio: number): string => formatNumber(Number(ratio.toPrecision(2)))
+/** `333`, `67`, `1.5`. */
+const formatTimes = (ratio: number): string => formatNumber(ratio < 10 ? Number(ratio.toPrecision(2)) : Math.round(ratio))
 
 /** A mail says what it is about. */
 const AskFor = ({ plan, of }: { readonly plan: string; readonly of: string }) => {

@@ -5,7 +5,7 @@ import type { SignInOptions } from '../../routes/session.ts'
 import type { SessionListItem } from '../../routes/sessions.ts'
 import { Badge } from '../components/badge.tsx'
 import { Notice, RowButton, TextField, WhenLoaded } from '../components/controls.tsx'
-import { ConfirmDialog } from '../components/dialog.tsx'
+import { ConfirmDialog, Dialog } from '../components/dialog.tsx'
 import { Form } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
@@ -26,7 +26,7 @@ export const Profile = () => {
       <Person person={person} />
       <Sessions />
       <Identities />
-      <Leave id={person.id} />
+      <Leave person={person} />
     </>
   )
 }
@@ -147,13 +147,9 @@ const Identities = () => {
   )
 }
 
-/** Only an owner brings somebody back. */
-const Leave = ({ id }: { readonly id: string }) => {
+const Leave = ({ person }: { readonly person: PersonJson }) => {
   const isAsking = useSignal(false)
-  const leave = async (): Promise<void> => {
-    await request('DELETE', `/people/${id}`)
-    await signOutBy(Promise.resolve())
-  }
+  const close = (): void => void (isAsking.value = false)
   return (
     <section class="card">
       <h2>{text.leave}</h2>
@@ -163,11 +159,43 @@ const Leave = ({ id }: { readonly id: string }) => {
           {text.leave}
         </button>
       </p>
-      {isAsking.value && (
-        <ConfirmDialog title={text.confirmLeave} action={text.leave} confirm={leave} onClose={() => (isAsking.value = false)}>
-          {text.leaveEnds}
-        </ConfirmDialog>
-      )}
+      {isAsking.value &&
+        (person.role === 'owner' ? <LeaveAsOwner id={person.id} onClose={close} /> : <ConfirmLeave id={person.id} onClose={close} />)}
     </section>
+  )
+}
+
+interface LeaveProps {
+  readonly id: string
+  onClose(): void
+}
+
+/** Only an owner brings somebody back: the last one cannot leave. */
+const LeaveAsOwner = ({ id, onClose }: LeaveProps) => {
+  const people = useRequest<readonly PersonJson[]>('/people').data.value
+  if (people === undefined) return null
+  const owners = people.filter(({ role, invitedUntil }) => role === 'owner' && invitedUntil === null)
+  if (owners.length > 1) return <ConfirmLeave id={id} onClose={onClose} />
+  return (
+    <Dialog title={text.leave} onClose={onClose}>
+      <p>{text.lastOwner}</p>
+      <div class="buttons end">
+        <button type="button" class="quiet" autofocus onClick={onClose}>
+          {texts.close}
+        </button>
+      </div>
+    </Dialog>
+  )
+}
+
+const ConfirmLeave = ({ id, onClose }: LeaveProps) => {
+  const leave = async (): Promise<void> => {
+    await request('DELETE', `/people/${id}`)
+    await signOutBy(Promise.resolve())
+  }
+  return (
+    <ConfirmDialog title={text.confirmLeave} action={text.leave} confirm={leave} onClose={onClose}>
+      {text.leaveEnds}
+    </ConfirmDialog>
   )
 }

@@ -3,7 +3,7 @@ import type { RequestJson } from '../../request-json.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import type { RequestLogJson, RequestPageJson } from '../../routes/requests.ts'
 import { now } from '../clock.ts'
-import { CopyCode, SearchField, WhenLoaded } from '../components/controls.tsx'
+import { CopyCode, SearchField, WhenLoaded, WhileRead } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Form } from '../components/form.tsx'
@@ -47,7 +47,7 @@ export const Requests = () => {
     <>
       {log !== undefined && (
         <p class="lead">
-          {text.howLogged} {text.keptFor} {formatNumber(log.retentionHours)} {text.hours}.
+          {whatIsLogged(log)} {text.keptFor} {formatNumber(log.retentionHours)} {text.hours}.
         </p>
       )}
       <div class="controls">
@@ -78,7 +78,9 @@ export const Requests = () => {
       <WhenLoaded from={page} skeleton={<Skeleton lines={10} />}>
         {found => (
           <>
-            <RequestList page={found} nameOfKey={keys.nameOf} />
+            <WhileRead from={page}>
+              <RequestList page={found} nameOfKey={keys.nameOf} />
+            </WhileRead>
             {isChanging.value && <LogSettings log={found.log} onSaved={page.reload} onClose={() => (isChanging.value = false)} />}
           </>
         )}
@@ -87,6 +89,8 @@ export const Requests = () => {
     </>
   )
 }
+
+const whatIsLogged = ({ slowMs }: RequestLogJson): string => `${text.loggedFrom} ${formatLatency(slowMs)} ${text.loggedSample}`
 
 /** Anything but which request is shown. */
 const isFiltered = (): boolean => [...query.value.keys()].some(name => name !== 'show')
@@ -277,7 +281,7 @@ const LogSettings = ({ log, onSaved, onClose }: LogSettingsProps) => {
   }
   return (
     <Dialog title={text.whatIsLogged} onClose={onClose}>
-      <p>{text.howLogged}</p>
+      <p>{whatIsLogged(log)}</p>
       <p>
         {text.keptFor} {formatNumber(log.retentionHours)} {text.hours}. {text.neverLogged}
       </p>

@@ -212,6 +212,7 @@ const LinkSent = ({ to, again }: { readonly to: string; again(): void }) => (
     <p role="status">
       {text.if} <strong>{to}</strong> {text.linkSent}
     </p>
+    <p class="lead">{text.notArrived}</p>
     <p>
       <button type="button" class="quiet" onClick={again}>
         {text.another}

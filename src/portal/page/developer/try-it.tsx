@@ -146,7 +146,7 @@ const CallForm = ({ network, method, given }: CallFormProps) => {
             {text.cost} <strong data-testid="cost">{formatNumber(method.credits)}</strong> {texts.credits.toLowerCase()}
           </span>
           {params.length > 0 && (
-            <button type="button" class="plain" onClick={() => fillForm(name, withExamples(params, typed.value))}>
+            <button type="button" class="quiet" onClick={() => fillForm(name, withExamples(params, typed.value))}>
               {text.fill}
             </button>
           )}
@@ -210,7 +210,7 @@ const History = () =>
       <ol class="history">
         {pastCalls.value.map(call => (
           <li key={call.id}>
-            <button type="button" class="plain" onClick={() => showPastCall(call)}>
+            <button type="button" class="quiet" onClick={() => showPastCall(call)}>
               <code>{call.method}</code>
               <span>
                 <Badge tone={call.isOk ? 'ok' : 'danger'}>{call.isOk ? texts.outcomes.ok : texts.outcomes.failed}</Badge>

@@ -3,7 +3,7 @@ import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { UsageAnswer } from '../../routes/usage.ts'
 import { Chart, failedSeries, failureColor, groupColor, maxGroups } from '../components/chart.tsx'
 import type { ChartSeries } from '../components/chart.tsx'
-import { Select, WhenLoaded } from '../components/controls.tsx'
+import { Select, WhenLoaded, WhileRead } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Figure } from '../components/figure.tsx'
@@ -16,7 +16,17 @@ import { query, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { account } from './developer-session.ts'
 import { TryCallLink } from './try-call-link.tsx'
-import { FilterButton, FilterChips, RangePicker, chooseFilter, chooseTime, dimensions, rangeAndFilters, useKeyNames } from './filters.tsx'
+import {
+  FilterButton,
+  FilterChips,
+  RangePicker,
+  chooseFilter,
+  chooseTime,
+  dimensions,
+  nameOfValue,
+  rangeAndFilters,
+  useKeyNames,
+} from './filters.tsx'
 
 const text = texts.usage
 
@@ -40,7 +50,7 @@ export const Usage = () => {
   const found = report.data.value
   // The groups of the report, which may not be those that were just chosen: the answer takes its time.
   const isByKey = found?.by === 'key'
-  const nameOf: NameOf = ({ name }) => (isByKey ? keys.nameOf(name) : found?.by === 'outcome' ? formatOutcome(name) : name)
+  const nameOf: NameOf = ({ name }) => (found === undefined ? name : nameOfValue(found.by, name, keys.nameOf))
   const groupCells = ({ name }: UsageSeries) =>
     isByKey ? [keys.byId.get(name)?.name ?? '', keys.byId.get(name)?.hint ?? '', name] : [name]
   return (
@@ -77,11 +87,11 @@ export const Usage = () => {
               {text.noneHelp}
             </EmptyState>
           ) : (
-            <>
+            <WhileRead from={report}>
               <Totals total={shown.total} />
               <UsageChart report={shown} measure={measure} nameOf={nameOf} />
               <UsageTable report={shown} nameOf={nameOf} />
-            </>
+            </WhileRead>
           )
         }
       </WhenLoaded>
@@ -234,7 +244,7 @@ const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) 
       { title: text.p50, isNumber: true, cell: row => formatLatency(row.p50Ms) },
       { title: text.p95, isNumber: true, cell: row => formatLatency(row.p95Ms) },
       { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
-      { title: text.share, isNumber: true, cell: row => `${Math.round((1_000 * row.credits) / Math.max(1, total.credits)) / 10} %` },
+      { title: text.share, isNumber: true, cell: row => `${Math.round((1_000 * row.credits) / Math.max(1, total.credits)) / 10}\u00a0%` },
       // Of plans that have it, or had.
       ...(account.value?.plan.forwarding || total.forwarded > 0
         ? [{ title: text.forwarded, isNumber: true, cell: (row: UsageSeries) => formatNumber(row.forwarded) }]
