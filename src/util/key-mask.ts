@@ -1,14 +1,20 @@
-/** API keys, and tokens (JWT). People paste them where names and parameters belong. */
-const keySource = 'tg_[0-9A-Za-z]{38}|eyJ[\\w-]+\\.[\\w-]+\\.[\\w-]+'
+/**
+ * API keys, and tokens (JWT). People paste them where names and parameters belong. So many characters of a key are masked as the whole is: messages quote
+ * the beginning of a long name, and of a key the last 6 characters can be computed. `_` may be escaped as in URLs.
+ */
+const keySource = 'tg(?:_|%5[Ff])[0-9A-Za-z]{16,}|eyJ[\\w-]+\\.[\\w-]+\\.[\\w-]+'
 const anyKeyPattern = new RegExp(keySource)
 const everyKeyPattern = new RegExp(keySource, 'g')
-const cutKeyPattern = /(?:tg_[0-9A-Za-z]*|eyJ[\w.-]*)$/
+const cutKeyPattern = /(?:tg(?:_|%5[Ff])[0-9A-Za-z]*|eyJ[\w.-]*)$/
 
-export const hasKey = (text: string): boolean => (text.includes('tg_') || text.includes('eyJ')) && anyKeyPattern.test(text)
+export const hasKey = (text: string): boolean => mayHaveKey(text) && anyKeyPattern.test(text)
+
+/** Most texts have none. */
+const mayHaveKey = (text: string): boolean => text.includes('tg') || text.includes('eyJ')
 
 /** The text with `***` in place of keys. `isCut`: its end is missing, and with it perhaps that of a key. */
 export const maskKeys = (text: string, isCut: boolean): string => {
-  if (!text.includes('tg_') && !text.includes('eyJ')) return text
+  if (!mayHaveKey(text)) return text
   const masked = text.replace(everyKeyPattern, '***')
   return isCut ? masked.replace(cutKeyPattern, '***') : masked
 }

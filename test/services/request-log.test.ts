@@ -1,5 +1,5 @@
 import t from '../support/tap.ts'
-import { refuse } from '../../src/plugin/reply.ts'
+import { refuse, refuseUnknownMethod } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import type { Json } from '../../src/plugin/call.ts'
 import { generateApiKey } from '../../src/services/accounts/api-key.ts'
@@ -168,8 +168,10 @@ t.test('parameters are cut to 1 KiB, and keys and tokens in them, in messages an
   end({ params: ['é'] })
   end({ reply: refuse('params', { message: `no address: ${key}` }) })
   end({ method: key })
+  end({ reply: refuseUnknownMethod(key) })
+  end({ params: [key.replace('_', '%5F')] })
   await advance()
-  const [masked, cut, cutToken, ascii, message, method] = written()
+  const [masked, cut, cutToken, ascii, message, method, quoted, escaped] = written()
   t.match(masked, { params: '["***","Bearer ***"]', isCut: undefined })
   for (const each of [cut, cutToken]) {
     t.equal(each?.isCut, true)
@@ -179,6 +181,8 @@ t.test('parameters are cut to 1 KiB, and keys and tokens in them, in messages an
   t.equal(ascii?.params, '["\\u00e9"]')
   t.equal(message?.message, 'no address: ***')
   t.equal(method?.method, '***')
+  t.equal(quoted?.message, 'the method ***... does not exist/is not available', 'also where the message has the beginning of the key alone')
+  t.equal(escaped?.params, '["***"]')
 })
 
 t.test('a call whose response cannot be delivered is logged with what the caller gets', async t => {
