@@ -1,3 +1,4 @@
+import { unescape as decodePercent } from 'node:querystring'
 import { isJsonObject } from '../../../src/plugin/plugin.ts'
 import type { Json, Secret } from '../../../src/plugin/plugin.ts'
 
@@ -61,7 +62,7 @@ export class BeaconNode {
     const headers: Record<string, string> = { accept: 'application/json' }
     if (url.username !== '' || url.password !== '') {
       // fetch() refuses such a URL.
-      headers['authorization'] = `Basic ${Buffer.from(decodeURIComponent(`${url.username}:${url.password}`)).toString('base64')}`
+      headers['authorization'] = `Basic ${Buffer.from(`${decodePercent(url.username)}:${decodePercent(url.password)}`).toString('base64')}`
       url.username = ''
       url.password = ''
     }

@@ -41,7 +41,7 @@ const open = async (t: { teardown(run: () => unknown): void }, options: OpenOpti
   const slot = slotAt(model.chain, clock.now())
   const heads = new BeaconHeads(
     {
-      url: new Secret(`${node.url.replace('http://', path === '' ? 'http://' : 'http://user:pass@')}${path}`),
+      url: new Secret(`${node.url.replace('http://', path === '' ? 'http://' : 'http://user:pa%s%2Fs@')}${path}`),
       headers: { 'x-key': new Secret('hidden-key') },
       checkpoint: checkpointAt(model, slot - ageSlots),
       maxCheckpointAgeMs,
@@ -170,8 +170,8 @@ t.test('a node that does not answer, or too much, is reported by what it was ask
     clock.advance(0)
     await waitUntil(() => log.lines.length > 0)
     t.match(log.lines, [{ level: 'warn', fields: { event: 'beacon-unavailable', reason } }])
-    t.notMatch(JSON.stringify(log.lines), /secret|hidden|pass/)
-    t.match(credentials[0], `Basic ${Buffer.from('user:pass').toString('base64')} hidden-key`)
+    t.notMatch(JSON.stringify(log.lines), /secret|hidden|pa%s/)
+    t.match(credentials[0], `Basic ${Buffer.from('user:pa%s/s').toString('base64')} hidden-key`)
   }
   const gone = await open(t)
   await gone.node.stop()
