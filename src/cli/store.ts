@@ -12,6 +12,7 @@ import type { CopyProgress, CopySummary } from '../store/copy-store.ts'
 import type { Engine } from '../store/engine.ts'
 import { backupStore, openEngine } from '../store/open-store.ts'
 import { StoreDays } from '../store/store-days.ts'
+import { StoreError } from '../store/store.ts'
 import { releaseStore, switchStore } from '../store/switch-store.ts'
 import type { SwitchSummary } from '../store/switch-store.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
@@ -127,7 +128,7 @@ const readStoreAddress = (name: string, text: string, { env }: Terminal): PlainS
 /** Opening a store creates it: a mistyped path would be copied as an empty store. */
 const requireExistingStore = (address: PlainStoreAddress): void => {
   if (address.kind === 'lmdb' && !existsSync(join(address.path, 'data.mdb'))) {
-    throw new CommandError(`no store in ${address.path}`)
+    throw new CommandError(`FROM: no store in ${address.path}: name its folder, which has a file data.mdb, as seen from ${cwd()}`)
   }
 }
 
@@ -136,17 +137,23 @@ const withEngines = async (
   to: PlainStoreAddress,
   work: (from: Engine, to: Engine) => Promise<void>,
 ): Promise<number> => {
-  const source = await openEngine(from, systemClock)
+  const source = await openNamed('FROM', from)
   try {
     // Also where TO cannot be opened: gateways wait while a run that was cut off holds FROM.
     await releaseStore(source, systemClock)
-    const target = await openEngine(to, systemClock)
+    const target = await openNamed('TO', to)
     await work(source, target).finally(() => target.close())
     return exitCodes.ok
   } finally {
     await source.close()
   }
 }
+
+/** An error says which of the two cannot be used. */
+const openNamed = (name: string, address: PlainStoreAddress): Promise<Engine> =>
+  openEngine(address, systemClock).catch((error: unknown) => {
+    throw error instanceof StoreError ? new StoreError(`${name}: ${error.message}`, { cause: error }) : error
+  })
 
 const requireNoGateways = async (stores: Readonly<Record<string, Engine>>, hint: string): Promise<void> => {
   for (const [name, engine] of Object.entries(stores)) {

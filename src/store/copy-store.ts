@@ -43,6 +43,8 @@ export const countAccounts = async (engine: Engine): Promise<Pick<CopySummary, '
 export const beginCopy = async (from: Engine, to: Engine, progress: CopyProgress): Promise<StoreCopy> => {
   const [fromId, toId] = [await storeId(from), await storeId(to)]
   if (fromId === toId) throw new StoreError('FROM and TO are the same store')
+  // Opening a Redis makes a store of it: another database than that of the gateways, say.
+  if (await hasNoTables(from)) throw new StoreError('nothing was copied: FROM is empty. Name the store that gateways use')
   const isEmpty = await hasNoTables(to)
   if (!isEmpty && (await readMove(to, 'copyOf')) !== fromId) {
     throw new StoreError('nothing was copied: TO is not empty. Name another folder or database, or remove what is in it')

@@ -107,6 +107,10 @@ const release = async (engine: Engine, phase: CopyPhase): Promise<void> => {
 /** A process that does not know the new store could not go over to it. */
 const requireReadyProcesses = async (from: Engine, toId: string, clock: Pick<Clock, 'monotonic'>): Promise<void> => {
   const { processes } = await new StoreDays(from, clock).live()
+  // TO would count as the store that is in use, for gateways of another one too.
+  if (processes.size === 0) {
+    throw new StoreError('nothing was copied: no gateway uses FROM. Name the store that gateways use, or copy without --switch')
+  }
   const unready = [...processes.values()].filter(id => id !== toId).length
   if (unready === 0) return
   throw new StoreError(

@@ -14,6 +14,7 @@ import type { Store } from '../../src/store/store.ts'
 import type { UsageCount } from '../../src/store/usage-store.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { TestClock } from '../support/fakes.ts'
+import { freePort } from '../support/free-port.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { createTestConfigs, runCommand, usageCommand } from './run-command.ts'
 import { dayMs, hourMs, isoDate } from '../../src/util/dates.ts'
@@ -137,7 +138,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     await redis.send('FLUSHALL')
     t.equal((await copy(`lmdb:${path}`, redis.url)).code, 0)
     t.same((await copy(`lmdb:${path}`, redis.url)).err, [refusal], 'a finished copy may have been used')
-    await openFolder(t, other)
+    await seedStore(await openFolder(t, other))
     t.same((await copy(`lmdb:${other}`, redis.url)).err, [refusal])
   })
 
@@ -200,7 +201,46 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
       err: ['tollgate: FROM and TO are the same store'],
     })
     t.match(await copy(redis.url, `${redis.url} -> ${redis.url}/1`), { code: 64, err: ['TO must be lmdb:PATH or redis://HOST:PORT'] })
-    t.match(await copy('lmdb:nowhere', redis.url), { code: 1, err: [/^tollgate: no store in .*nowhere$/] })
+    t.match(await copy('lmdb:nowhere', redis.url), {
+      code: 1,
+      err: [/^tollgate: FROM: no store in .*nowhere: name its folder, which has a file data.mdb, as seen from \//],
+    })
+  })
+
+  t.test('says which of both cannot be used, and which right its user lacks', async t => {
+    const path = join(await tempFolder(t), 'data')
+    await seedStore(await openFolder(t, path))
+    const gone = `redis://127.0.0.1:${await freePort()}`
+    for (const [args, name] of [
+      [[gone, redis.url], 'FROM'],
+      [[redis.url, gone], 'TO'],
+    ] as const) {
+      const { code, err } = await copy(...args)
+      t.match(
+        { code, err },
+        { code: 1, err: [new RegExp(`^tollgate: ${name}: cannot use redis at .*; start it, or correct its address$`)] },
+      )
+    }
+    await redis.send('ACL', 'SETUSER', 'narrow', 'on', '>pw', '~tollgate:*', '&tollgate:*', '+@all', '-scan')
+    const { err } = await copy(`lmdb:${path}`, redis.url.replace('//', '//narrow:pw@'))
+    t.match(err, [/NOPERM [^;]*; give its user the right `\+scan`, and the others that docs\/store.md names$/])
+  })
+
+  t.test('copies no empty database, and lets no gateways go over that do not use FROM', async t => {
+    const path = join(await tempFolder(t), 'data')
+    const from = await openFolder(t, path)
+    await seedStore(from)
+    const empty = 'tollgate: nothing was copied: FROM is empty. Name the store that gateways use'
+    t.same(await copy(`${redis.url}/5`, redis.url), { code: 1, out: [], err: [empty] })
+    const unused = 'tollgate: nothing was copied: no gateway uses FROM. Name the store that gateways use, or copy without --switch'
+    for (const name of [`${redis.url}/5`, `lmdb:${path}`])
+      t.same(await copy(name, redis.url, '--switch'), { code: 1, out: [], err: [unused] })
+    const used = join(await tempFolder(t), 'used')
+    const gateway = await openStore({ ...redis.address, from: { kind: 'lmdb', path: used } }, systemClock)
+    t.teardown(() => gateway.close())
+    await gateway.addAccount({ id: 'acc_9', name: 'zoe', plan: 'core', created: 1 })
+    t.match(await gateway.account('zoe'), { id: 'acc_9' }, 'gateways that know TO start with the store before the arrow')
+    t.equal((await copy(`lmdb:${path}`, redis.url)).code, 0, 'and TO can be copied into')
   })
 
   t.test('overwrites one line on a terminal', async t => {

@@ -261,7 +261,7 @@ t.test('the embedded store', async t => {
       openAt(path),
       new StoreError(
         `the store in ${path} has version 1, and this Tollgate reads version 2: ` +
-          'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder',
+          'run the Tollgate that wrote it, or name another folder',
       ),
     )
   })

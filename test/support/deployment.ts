@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
@@ -119,7 +119,9 @@ export const createDeployment = ({
   const killAll = () => running.forEach(child => child.kill('SIGKILL'))
   process.once('exit', killAll)
   mkdirSync(join(dir, 'networks'), { recursive: true })
-  cpSync(join(rootDir, 'configs/methods'), join(dir, 'methods'), { recursive: true })
+  // Another build may not read the method table of this one.
+  const builtIn = program === mainPath ? rootDir : join(dirname(program), '../..')
+  cpSync(join(builtIn, 'configs/methods'), join(dir, 'methods'), { recursive: true })
   const writeGateway = (content: object): void =>
     writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaultGatewayConfig, ...content }))
   writeGateway(gateway ?? {})

@@ -58,7 +58,7 @@ const checkVersion = async (meta: Database<number, string>, transactions: Transa
   if (found === schemaVersion) return
   throw new StoreError(
     `the store in ${path} has version ${found}, and this Tollgate reads version ${schemaVersion}: ` +
-      'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder',
+      'run the Tollgate that wrote it, or name another folder',
   )
 }
 

@@ -18,30 +18,33 @@ const shorten = (message: string): string =>
 
 type Fixes = readonly (readonly [errors: RegExp, fix: string])[]
 
-/** What the operator can do about an error of Redis, or of the connection to it. */
+/**
+ * What the operator can do about an error of Redis, or of the connection to it; `$1` is the first group of the expression. The address may be
+ * that of `store`, of a cache, or an argument of a command.
+ */
 const fixes: Fixes = [
   [/^connect ECONNREFUSED /, 'start it, or correct its address'],
-  [/^getaddrinfo /, 'check the host of `store` in gateway.yaml'],
+  [/^getaddrinfo /, 'correct the host in its address'],
   [/^OOM /, 'raise its maxmemory, or make room in it'],
   [/^MISCONF /, 'make room on its disk, or repair its snapshots'],
   [/^NOREPLICAS /, 'start its replicas, or lower its min-replicas-to-write'],
-  [/^(READONLY|MASTERDOWN) /, 'let `store` in gateway.yaml name the primary, or Sentinels with redis+sentinel://'],
+  [/^(READONLY|MASTERDOWN) /, 'name the primary in its address, or Sentinels with redis+sentinel://'],
   [/publish to the channel|access one of the channels/, 'give its user the channels `&tollgate:*`'],
-  [
-    /^(NOAUTH|WRONGPASS|NOPERM) |^ERR The user executing the script/,
-    'check the user, the password and the rights of `store` in gateway.yaml',
-  ],
-  [/ knows no primary /, 'name in `store` the primary that it monitors'],
+  [/^(NOAUTH|WRONGPASS) /, 'correct the user and the password in its address'],
+  [/^NOPERM .* run the '([^']+)' command/, 'give its user the right `+$1`, and the others that docs/store.md names'],
+  [/^NOPERM .* access (one of the keys|a key)/, 'give its user the keys `~tollgate:*`'],
+  [/^NOPERM |^ERR The user executing the script/, 'give its user the rights that docs/store.md names'],
+  [/ knows no primary /, 'name in its address the primary that it monitors'],
   [/^CLUSTERDOWN /, 'start the nodes of its cluster: some keys have no primary'],
-  [/SELECT is not allowed in cluster mode/, 'a cluster has no databases: name none in `store` in gateway.yaml'],
-  [/DB index is out of range/, 'name a database in `store` that it has, or raise its `databases`'],
+  [/SELECT is not allowed in cluster mode/, 'a cluster has no databases: name none in its address'],
+  [/DB index is out of range/, 'name a database that it has, or raise its `databases`'],
   [
     /^ERR unknown (redis )?command/i,
-    'let `store` in gateway.yaml begin with redis+sentinel:// where this is a Sentinel; a Redis must not have `rename-command`',
+    'begin its address with redis+sentinel:// where this is a Sentinel; a Redis must not have `rename-command`',
   ],
   [/max number of clients/, 'raise its maxclients'],
   [/certificate (has expired|is not yet valid)/, 'renew its certificate, or put the clock of this machine right'],
-  [/does not match certificate's altnames/, 'let `store` in gateway.yaml name a host that its certificate names'],
+  [/does not match certificate's altnames/, 'name in its address a host that its certificate names'],
   [/certificate required|handshake failure/, 'set its `tls-auth-clients no`: the gateway has no certificate of its own'],
   [/self-signed certificate|unable to (get|verify)/, 'put the file of its certificate authority into NODE_EXTRA_CA_CERTS'],
   [/wrong version number/, 'it does not use TLS on this port: write redis:// in place of rediss://'],
@@ -66,8 +69,11 @@ export const replyOf = (error: unknown): string => withoutScript(errorMessage(er
 export const withFix = (reason: string, { isFirstConnect = false } = {}): string => {
   const error = withoutScript(reason)
   const known = isFirstConnect ? [...fixes, ...firstConnectFixes] : fixes
-  const fix = known.find(([errors]) => errors.test(error))?.[1]
-  return fix === undefined ? reason : `${error}; ${fix}`
+  for (const [errors, fix] of known) {
+    const found = errors.exec(error)
+    if (found !== null) return `${error}; ${fix.replace('$1', found[1] ?? '')}`
+  }
+  return reason
 }
 
 /** Of a reply that cannot be that of its command: the replies of a connection have come apart from its commands. */

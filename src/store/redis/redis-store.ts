@@ -45,7 +45,7 @@ const checkVersion = async (redis: RedisClient, address: RedisAddress): Promise<
   if (refusal !== undefined) throw refusal
   throw new StoreError(
     `the store in redis at ${address.url} has version ${String(found)}, and this Tollgate reads version ${layoutVersion}: ` +
-      'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
+      'run the Tollgate that wrote it, or name another database',
   )
 }
 

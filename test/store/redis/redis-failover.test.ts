@@ -227,7 +227,7 @@ t.test('Sentinel', { skip: skipWithoutRedis }, async t => {
   t.test('that does not know the primary is an error that says so', async t => {
     const host = `127.0.0.1:${sentinels[1]?.port}`
     await t.rejects(openStore({ kind: 'redis', url: new Secret(`redis+sentinel://${host}/other`, host) }, systemClock), {
-      message: `cannot use redis at ${host}: the Sentinel at ${host} knows no primary "other"; name in \`store\` the primary that it monitors`,
+      message: `cannot use redis at ${host}: the Sentinel at ${host} knows no primary "other"; name in its address the primary that it monitors`,
     })
   })
 })

@@ -182,18 +182,18 @@ t.test('an error of redis says what to change', { skip: skipWithoutRedis }, asyn
   await redis.send('CONFIG', 'SET', 'min-replicas-to-write', '0')
   await untilUsed()
   await redis.send('REPLICAOF', '127.0.0.1', '1')
-  await untilError(/: READONLY .*; let `store` in gateway.yaml name the primary, or Sentinels with redis\+sentinel:\/\/$/)
+  await untilError(/: READONLY .*; name the primary in its address, or Sentinels with redis\+sentinel:\/\/$/)
   await redis.send('REPLICAOF', 'NO', 'ONE')
   await untilUsed()
   await redis.send('ACL', 'SETUSER', 'default', '-eval', '-evalsha')
-  await untilError(/: NOPERM .*; check the user, the password and the rights/)
+  await untilError(/: NOPERM .*; give its user the right `\+eval(sha)?`, and the others/)
   await redis.send('ACL', 'SETUSER', 'default', '+@all')
   await untilUsed()
   const operator = await createClient({ url: redis.url, RESP: 2 }).connect()
   await operator.sendCommand(['CONFIG', 'SET', 'requirepass', 'secret'])
   await operator.sendCommand(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'])
   operator.destroy()
-  await untilError(/: NOAUTH .*; check the user, the password and the rights/)
+  await untilError(/: NOAUTH .*; correct the user and the password in its address$/)
 })
 
 t.test('a redis that cannot be the store is refused, with what to change', { skip: skipWithoutRedis }, async t => {
@@ -209,10 +209,10 @@ t.test('a redis that cannot be the store is refused, with what to change', { ski
   t.teardown(() => http.close())
   const { port: httpPort } = http.address() as AddressInfo // the same
   const cases: readonly (readonly [url: string, reason: RegExp])[] = [
-    [redis.url, /ERR unknown command [`']EVALSHA[`']; let `store` [^;]+ redis\+sentinel:\/\/ [^;]+; a Redis must not have [^;]+$/],
-    [`${redis.url}/99`, /ERR DB index is out of range; name a database in `store` that it has, or raise its `databases`$/],
+    [redis.url, /ERR unknown command [`']EVALSHA[`']; begin its address with redis\+sentinel:\/\/ [^;]+; a Redis must not have [^;]+$/],
+    [`${redis.url}/99`, /ERR DB index is out of range; name a database that it has, or raise its `databases`$/],
     [cluster.url, /CLUSTERDOWN [^;]+; start the nodes of its cluster: some keys have no primary$/],
-    [`${cluster.url}/1`, /ERR SELECT is not allowed in cluster mode; a cluster has no databases: name none in `store` in gateway.yaml$/],
+    [`${cluster.url}/1`, /ERR SELECT is not allowed in cluster mode; a cluster has no databases: name none in its address$/],
     [`rediss://127.0.0.1:${tlsPort}`, /certificate; put the file of its certificate authority into NODE_EXTRA_CA_CERTS$/],
     [
       `rediss://127.0.0.1:${httpPort}`,
@@ -270,7 +270,9 @@ t.test(
       await store.heartbeat('p1')
       t.equal(connectionCount(), 1)
       await redis.send('REPLICAOF', '127.0.0.1', '1')
-      await t.rejects(store.heartbeat('p1'), { message: /: READONLY You can't write against a read only replica; let `store` in [^;]+$/ })
+      await t.rejects(store.heartbeat('p1'), {
+        message: /: READONLY You can't write against a read only replica; name the primary in [^;]+$/,
+      })
       await waitUntil(() => connectionCount() > 1)
       await redis.send('REPLICAOF', 'NO', 'ONE')
     }

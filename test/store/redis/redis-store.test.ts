@@ -399,7 +399,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
       name: 'StoreError',
       message:
         `the store in redis at 127.0.0.1:${redis.port} has version 1, and this Tollgate reads version 2: ` +
-        'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
+        'run the Tollgate that wrote it, or name another database',
     })
     await redis.send('FLUSHALL')
   })
@@ -461,7 +461,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await other.close()
     await t.rejects(openStore(at('gate:wrong'), systemClock), {
       name: 'StoreError',
-      message: `cannot use redis at 127.0.0.1:${redis.port}: WRONGPASS invalid username-password pair or user is disabled; check the user, the password and the rights of \`store\` in gateway.yaml`,
+      message: `cannot use redis at 127.0.0.1:${redis.port}: WRONGPASS invalid username-password pair or user is disabled; correct the user and the password in its address`,
     })
   })
 
