@@ -1092,6 +1092,13 @@ export const mutants: readonly Mutant[] = [
   },
   // Portal.
   {
+    rule: 'what is logged of requests is limited in the store too, for processes that do not know it yet',
+    file: 'src/portal/routes/requests.ts',
+    text: "services.store.limitRequests(known.id, setting === 'on' ? undefined : setting)",
+    broken: 'services.store.dropRequests(known.id)',
+    tests: portal('portal-api'),
+  },
+  {
     rule: 'a sign-in link ends with the address that it was mailed to',
     file: 'src/portal/one-time-links.ts',
     text: "person?.email === value['mailedTo'] ? person : undefined",

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import Koa from 'koa'
@@ -13,13 +14,14 @@ import { routes } from '../../src/portal/portal-app.ts'
 import { refuseCrossSite } from '../../src/portal/security.ts'
 import { sessionOf, signIn } from '../../src/portal/sessions.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import { openStore } from '../../src/store/open-store.ts'
 import { dayMs, isoDate } from '../../src/util/dates.ts'
 import { hourMs } from '../../src/util/dates.ts'
 import { tempStore } from '../store/temp-store.ts'
 import { childrenOf } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { TestClock } from '../support/fakes.ts'
+import { TestClock, fakeLoggedRequest } from '../support/fakes.ts'
 import { openApiChecker } from '../support/openapi-checker.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import type { PortalClient } from '../support/portal-client.ts'
@@ -409,14 +411,26 @@ t.test('portal', async t => {
     t.equal((await set('off', developer)).status, 403)
     t.match(await set('withoutParams'), { status: 200, json: { setting: 'withoutParams' } })
     t.same((await alice.get('/requests')).json.requests, [])
+    // A process that has not learned of it yet writes what it has logged.
+    const store = await openStore({ kind: 'lmdb', path: join(deployment.dir, '../data') }, systemClock)
+    t.teardown(() => store.close())
+    const account: string = (await alice.get('/account')).json.account.id
+    const writeLate = async (id: string) => {
+      const late = { ...fakeLoggedRequest, requestId: id, params: '["late"]' }
+      await store.addRequests({ id, accounts: [{ account, requests: [late] }] }, { retentionMs: dayMs, maxBytes: 1e9 })
+      return (await store.requests(account)).filter(({ requestId }) => requestId === id)
+    }
+    t.match(await writeLate('late-1'), [{ params: undefined }])
     // From now on, although each process knows within a second only.
     t.match(await callAndFind(['0x3']), [{ params: null, message: 'invalid params' }])
     t.match(await set('off'), { status: 200, json: { setting: 'off' } })
+    t.same(await writeLate('late-2'), [])
     t.match((await alice.get('/requests')).json, { log: { setting: 'off' }, requests: [], next: null })
     t.match(await set('sometimes'), { status: 400, json: { error: { field: 'setting' } } })
     const changes = JSON.parse((await deployment.run('changes', '--account', 'alice', '--json')).stdout)
     t.match(changes.at(-1), { action: 'account-changed', before: { requestLog: 'withoutParams' }, after: { requestLog: 'off' } })
     t.match(await set('on'), { status: 200, json: { setting: 'on' } })
+    t.match(await writeLate('late-3'), [{ params: '["late"]' }])
   })
 
   t.test('the keys of a suspended account are refused within a second, until it is resumed', async t => {
