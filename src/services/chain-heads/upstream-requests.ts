@@ -16,8 +16,14 @@ export type UpstreamRequester = (method: string, ...params: readonly Json[]) => 
 
 export const openUpstreamRequester =
   (upstreamClient: UpstreamClient, target: Target, signal: Signal, limits: HeadRequestLimits = headRequestLimits): UpstreamRequester =>
-  (method, ...params) =>
-    upstreamClient.request(target, { method, params }, { ...limits, signal, idempotent: true, bypassConcurrencyLimit: true })
+  async (method, ...params) => {
+    const options = { ...limits, signal, idempotent: true, bypassConcurrencyLimit: true }
+    const reply = await upstreamClient.request(target, { method, params }, options)
+    return signal.aborted ? canceled : reply
+  }
+
+/** Not the caller's fault, as an error with which a node answers may be: nothing is known of what the node has. */
+const canceled = refuse('unavailable', { source: 'gateway', fault: 'gateway', cause: 'the upstream is tracked no longer' })
 
 /** Sends no requests while the upstream is rate limiting them: callers get a rate-limit error at once. */
 export const withRateLimitBackoff = (

@@ -41,6 +41,27 @@ t.test('a reorg', async t => {
     t.equal(heads.snapshot.finalityVersion, finalityVersion + 1, 'until the node says what it has')
   })
 
+  t.test('reverts nothing where the node that is asked for the finalized block is tracked no longer', async t => {
+    const { heads, chain, nodeOf, responseOverrides, recordCall, advance, logLines, stop } = openModelHeads(['a'])
+    await recordCall()
+    const { finalityVersion } = heads.snapshot
+    chain.reset()
+    for (let i = 0; i < 200; i++) chain.mine()
+    Object.assign(nodeOf('a'), { head: chain.tip })
+    let isAsked = false
+    responseOverrides.set('a', (method, params) => {
+      isAsked ||= params[0] === '0x32'
+      return params[0] === 'latest' ? nodeOf('a').answer(method, params) : new Promise(() => {})
+    })
+    await recordCall()
+    await advance(500)
+    t.ok(isAsked)
+    stop()
+    await advance(500)
+    t.equal(heads.snapshot.finalityVersion, finalityVersion)
+    t.same(logLines(), [])
+  })
+
   t.test('that reverts finalized blocks increases the finality version', async t => {
     for (const length of [10, 100, 500]) {
       const { heads, chain, nodeOf, recordCall, advance, logLines } = openModelHeads(['a'])

@@ -1,3 +1,4 @@
+import { onAbort } from '../../../src/plugin/call.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure } from '../../../src/plugin/reply.ts'
@@ -52,9 +53,13 @@ export const openModelHeads = (
   }
   const upstreamClient: UpstreamClient = {
     disconnects: ({ name }) => disconnects.get(name) ?? 0,
-    async request({ name }, { method, params }) {
+    async request({ name }, { method, params }, { signal }) {
       requests.push(`${name} ${method}${params[0] === 'finalized' ? ' finalized' : ''}`)
-      const value = await respond({ name, method, params })
+      const canceled = refuse('unavailable', { upstream: name, fault: 'caller', cause: 'client disconnected' })
+      const value = await Promise.race([
+        respond({ name, method, params }),
+        new Promise<Failure>(resolve => onAbort(signal, () => resolve(canceled))),
+      ])
       if (value !== undefined && isRefusal(value)) return value
       if (value === undefined) return refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' })
       return fakeResult(value, Array.isArray(value) ? { count: value.length } : {})
