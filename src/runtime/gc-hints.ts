@@ -35,15 +35,19 @@ export const openGcHints = (findCollector: () => Collect | undefined = findMinor
   }
 }
 
-/**
- * V8's own collector, which contexts have that are made while its flag is set. Without an argument it collects all: Node.js 20 takes any object, also
- * one of the type `major`, for a minor collection.
- */
-const findCollector = (): ((options?: { readonly type: 'minor' }) => void) | undefined => {
+/** Collects all without an argument: Node.js 20 takes any object, also one of the type `major`, for a minor collection. */
+type Collector = (options?: { readonly type: 'minor' }) => void
+
+let collector: Collector | undefined
+
+/** V8's own collector, which contexts have that are made while its flag is set. One context: each takes 0.15 MB. */
+const findCollector = (): Collector | undefined => {
+  if (collector !== undefined) return collector
   setFlagsFromString('--expose-gc')
   const collect: unknown = runInNewContext('globalThis.gc')
   setFlagsFromString('--no-expose-gc')
-  return typeof collect === 'function' ? options => void (options === undefined ? collect() : collect(options)) : undefined
+  if (typeof collect === 'function') collector = options => void (options === undefined ? collect() : collect(options))
+  return collector
 }
 
 /** Undefined where V8 offers none. */
