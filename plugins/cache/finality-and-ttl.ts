@@ -81,9 +81,9 @@ const until = (expiresAtMs: number): Validity => ({
 
 const whileFinal = (finalityVersion: number): Validity => ({ ...until(Infinity), finalityVersion })
 
-/** A range that is too wide for one node may not be for another, which was not requested, or has failed. */
-const isTooLargeQuery = ({ kind, category, retryElsewhere }: Failure): boolean =>
-  kind === 'tooMany' || (category === 'rangeTooWide' && retryElsewhere !== true)
+/** A range that is too wide for one node may not be for another, which was not requested, or has failed. A partner's limits end with the outage. */
+const isTooLargeQuery = ({ kind, category, retryElsewhere, source }: Failure): boolean =>
+  source !== 'partner' && (kind === 'tooMany' || (category === 'rangeTooWide' && retryElsewhere !== true))
 
 /** Whether such results are cached: null, and what is not mined, may be another with the next call. */
 export const isCacheable = (policy: CachePolicy, { result, unexpectedType }: Result): boolean => {

@@ -331,6 +331,12 @@ t.test('repeats the error of a query that is too wide for any node, from a node 
   t.equal(requests(), 2)
 })
 
+t.test('repeats no error of a partner: when the outage is over, a node may have the results', async t => {
+  const { request } = openCache()
+  await request(fakeCall('eth_getLogs', [{}]), refuse('tooMany', { upstream: 'helper', source: 'partner' }))
+  t.match(await request(fakeCall('eth_getLogs', [{}]), fakeResult([], { upstream: 'own' })), { source: 'node', cache: 'miss' })
+})
+
 t.test('repeats no error of a query that is too wide for one node while another may accept it', async t => {
   const { request } = openCache()
   await request(fakeCall('eth_getLogs', [{}]), refuse('params', { category: 'rangeTooWide', retryElsewhere: true, upstream: 'limited' }))
