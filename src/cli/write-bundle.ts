@@ -207,7 +207,10 @@ const lmdbWithoutCodec: Plugin = {
     if (id === codecId) return 'export const Encoder = undefined'
     if (basename(packageOf(id)) !== 'lmdb') return null
     const code = readFileSync(id, 'utf8')
-      .replace(/^import (\w+) from 'node-gyp-build-optional-packages';$/m, (_, name) => `const ${name} = lmdbRequire('node-gyp-build-optional-packages')`)
+      .replace(
+        /^import (\w+) from 'node-gyp-build-optional-packages';$/m,
+        (_, name) => `const ${name} = lmdbRequire('node-gyp-build-optional-packages')`,
+      )
       .replaceAll('import.meta.url', 'lmdbUrl')
     return `${lmdbPlace}\n${code}`
   },
