@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
+import { everyMs, startRounds } from '../services/rounds.ts'
 import type { BackgroundTask } from '../services/rounds.ts'
 
 /** The start has a budget of its own. */
@@ -45,4 +46,30 @@ export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, 
       await (await opening?.catch(() => undefined))?.stop()
     },
   }
+}
+
+/** What is recorded at equal intervals. */
+interface Recorder {
+  readonly intervalMs: number
+  record(): Promise<void>
+}
+
+interface DeferredRecorder<Recorded extends Recorder> extends Omit<DeferredTask<BackgroundTask>, 'open'> {
+  open(): Promise<Recorded>
+}
+
+/** openAfterStart() for a recorder: it records from then on. */
+export const recordAfterStart = <Recorded extends Recorder>({ open, ...options }: DeferredRecorder<Recorded>) => {
+  const { name, clock, log } = options
+  const task = openAfterStart({
+    ...options,
+    async open() {
+      const recorder = await open()
+      const { intervalMs } = recorder
+      const reportFailure = (error: unknown): void => log.error({ err: error }, `${name} could not be recorded because of a bug`)
+      const rounds = startRounds({ clock, run: () => recorder.record(), restMs: everyMs(intervalMs), firstMs: intervalMs, reportFailure })
+      return { recorder, stop: rounds.stop }
+    },
+  })
+  return { whenOpen: async (): Promise<Recorded> => (await task.whenOpen()).recorder, stop: task.stop }
 }

@@ -8,7 +8,7 @@ import type { TlsServers } from '../server/http-server.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { MethodDescription } from '../services/index.ts'
 import { openOnce } from '../util/async.ts'
-import { openAfterStart } from './background.ts'
+import { openAfterStart, recordAfterStart } from './background.ts'
 import type { Brand, BrandOptions } from './brand.ts'
 import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
@@ -160,21 +160,13 @@ export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history' | 'i
 /** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
 export const openOperatorApp = ({ observedNetworks, ...options }: OperatorListenerAppOptions) => {
   const { clock, log, traffic } = options
-  const incidents = openAfterStart({
+  const incidents = recordAfterStart({
     ...{ name: 'the log of incidents', clock, log },
-    async open() {
-      const opened = new (await import('./operator/node-incidents.ts')).NodeIncidents({ clock, log, observedNetworks })
-      opened.start()
-      return opened
-    },
+    open: async () => new (await import('./operator/node-incidents.ts')).NodeIncidents({ clock, observedNetworks }),
   })
-  const history = openAfterStart({
+  const history = recordAfterStart({
     ...{ name: 'the history of traffic', clock, log },
-    async open() {
-      const opened = new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, log, read: traffic })
-      opened.start()
-      return opened
-    },
+    open: async () => new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, read: traffic }),
   })
   const open = openOnce(async (token: AdminToken) =>
     (await import('./operator/operator-app.ts')).createOperatorApp(

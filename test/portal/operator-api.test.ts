@@ -13,7 +13,7 @@ import { networkStatuses } from '../../src/server/network-status.ts'
 import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'
 import type { NodesJson } from '../../src/portal/operations/node-operations.ts'
 import { openStore } from '../../src/store/open-store.ts'
-import { TestClock, TestLog } from '../support/fakes.ts'
+import { TestClock } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { storeEvidence } from '../support/stored-evidence.ts'
@@ -645,7 +645,7 @@ t.test('the figures of the last minute, or since the start, and those over time'
   const workers = new Map([['1', metrics]])
   const { ok, failed, duration, hits, attempt, failure, credits } = open(metrics)
   const read = async () => Array.from(workers, ([id, registry]) => ({ id, counters: countTraffic(registry.families()) }))
-  const history = new TrafficHistory({ clock, log: new TestLog(), read })
+  const history = new TrafficHistory({ clock, read })
   /** Of 15 s, with a point at its end. */
   const pass = async (calls = 0) => {
     ok.add(calls)
@@ -755,7 +755,7 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
       [heads],
       nodes.map(each => ({ ...status, ...empty, ...each })),
     )
-  const incidents = new NodeIncidents({ clock, log: new TestLog(), observedNetworks: read })
+  const incidents = new NodeIncidents({ clock, observedNetworks: read })
   const pass = async (ms: number, ...after: typeof nodes) => {
     clock.advance(ms)
     nodes = after

@@ -1,9 +1,6 @@
 import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
 import type { Clock } from '../../services/clock.ts'
-import type { Log } from '../../services/log.ts'
 import { dayMs } from '../../util/dates.ts'
-import { startRounds } from '../../services/rounds.ts'
-import type { BackgroundTask } from '../../services/rounds.ts'
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time. */
 export interface NodeIncident {
@@ -25,7 +22,6 @@ export interface NodeIncident {
 
 type Observed = Pick<NodeIncident, 'network' | 'node' | 'kind' | 'class' | 'text'> & { readonly since: number | undefined }
 
-const readIntervalMs = 5_000
 export const incidentRetentionMs = dayMs
 /** What comes back within this time has not been over. */
 const sameIncidentMs = 60_000
@@ -38,37 +34,22 @@ const allClasses = 'all'
 
 export interface NodeIncidentsOptions {
   readonly clock: Clock
-  readonly log: Log
   /** As they were observed last: no node is asked for it, so that networks without calls stay quiet. */
   observedNetworks(): Promise<readonly NetworkStatus[]>
 }
 
 /** What nodes and networks had in the last day, in the memory of the process that serves operators. */
-export class NodeIncidents implements BackgroundTask {
+export class NodeIncidents {
+  readonly intervalMs = 5_000
   readonly #options: NodeIncidentsOptions
   /** In the order in which they were noticed first. */
   #incidents = new Map<string, NodeIncident>()
   #count = 0
   /** The id of the last incident of each kind. */
   readonly #lastIds = new Map<string, string>()
-  #rounds: BackgroundTask | undefined
 
   constructor(options: NodeIncidentsOptions) {
     this.#options = options
-  }
-
-  start(): void {
-    const { clock, log } = this.#options
-    this.#rounds = startRounds({
-      clock,
-      run: () => this.record(),
-      restMs: () => readIntervalMs,
-      reportFailure: error => log.error({ err: error }, 'the states of nodes could not be read because of a bug'),
-    })
-  }
-
-  async stop(): Promise<void> {
-    await this.#rounds?.stop()
   }
 
   async record(): Promise<void> {

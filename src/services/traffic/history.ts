@@ -1,8 +1,5 @@
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
-import type { Log } from '../log.ts'
-import { everyMs, startRounds } from '../rounds.ts'
-import type { BackgroundTask } from '../rounds.ts'
 import { trafficBetween } from './counters.ts'
 import type { TrafficCounters, TrafficReading } from './counters.ts'
 import { callFigures, nodeFigures } from './figures.ts'
@@ -18,7 +15,6 @@ type HistoryRange = keyof typeof resolutions
 
 export const historyRanges = Object.keys(resolutions) as readonly HistoryRange[]
 
-const readingIntervalMs = 15_000
 /** Of the last minute, and one from before it. */
 const maxReadings = 5
 
@@ -53,7 +49,6 @@ interface RecentTraffic {
 
 interface HistoryOptions {
   readonly clock: Clock
-  readonly log: Log
   /** The counters of each process, as of now. */
   read(): Promise<readonly ProcessTraffic[]>
 }
@@ -66,6 +61,7 @@ const processStart: TrafficReading = { atMs: 0, processes: new Map() }
  * 1 ms of CPU every 15 s.
  */
 export class TrafficHistory {
+  readonly intervalMs = 15_000
   readonly #options: HistoryOptions
   readonly #timelines = {
     '1h': new Timeline(resolutions['1h'].maxPoints),
@@ -75,25 +71,9 @@ export class TrafficHistory {
   readonly #known = new Map<string, { readonly counters: TrafficCounters; readonly isKept: boolean }>()
   #readings: readonly TrafficReading[] = [processStart]
   #readingCount = 0
-  #rounds: BackgroundTask | undefined
 
   constructor(options: HistoryOptions) {
     this.#options = options
-  }
-
-  start(): void {
-    const { clock, log } = this.#options
-    this.#rounds = startRounds({
-      clock,
-      run: () => this.record(),
-      firstMs: readingIntervalMs,
-      restMs: everyMs(readingIntervalMs),
-      reportFailure: error => log.error({ err: error }, 'traffic could not be read because of a bug'),
-    })
-  }
-
-  async stop(): Promise<void> {
-    await this.#rounds?.stop()
   }
 
   /** Adds a point to each range that is due. */
