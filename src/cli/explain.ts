@@ -81,7 +81,7 @@ const readCaller = async ({ store: address, plans, jwt: jwtOptions }: GatewayCon
   const verifier =
     jwtOptions && (await openJwtVerifier(jwtOptions, { clock: systemClock, log: openLog('silent'), metrics: createMetricsRegistry() }))
   try {
-    const lookup = await openAccounts(store, plans, systemClock, { verifier }).find(new Secret(keyOrToken))
+    const lookup = await openAccounts(store, plans, systemClock, { jwt: { verifier } }).find(new Secret(keyOrToken))
     if (lookup.kind !== 'granted') return { lookup, creditsLeft: undefined }
     const { account, key } = lookup
     return {

@@ -14,6 +14,7 @@ import { ReloadableJwt } from '../services/jwt/index.ts'
 import { openLedger } from '../services/ledger/index.ts'
 import type { LedgerService } from '../services/ledger/index.ts'
 import type { LedgerClientOptions } from '../services/ledger/ledger-client.ts'
+import { storeEmptied } from '../services/ledger/store-outage.ts'
 import type { StoreOutage } from '../services/ledger/store-outage.ts'
 import type { Log, RootLog } from '../services/log.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
@@ -102,13 +103,23 @@ export const openRateLimits = async (
   return shared
 }
 
-const measureStoreOutages = (metrics: BaseServices['metrics']): ((reason: StoreOutage | undefined) => void) => {
-  const unavailable = (['unreachable', 'removed'] as const).map(reason => ({
-    reason,
-    gauge: metrics.gauge(metricDefinitions.storeUnavailable, { reason }),
-  }))
-  return reason => {
-    for (const each of unavailable) each.gauge.set(each.reason === reason ? 1 : 0)
+/** The ledger knows whether the store can be used, and the look-ups of keys whether it has lost them. */
+const measureStoreOutages = ({ metrics, log }: Pick<BaseServices, 'metrics' | 'log'>) => {
+  const gaugeOf = (reason: StoreOutage) => metrics.gauge(metricDefinitions.storeUnavailable, { reason })
+  const unavailable = (['unreachable', 'removed'] as const).map(reason => ({ reason, gauge: gaugeOf(reason) }))
+  const emptied = gaugeOf('emptied')
+  let wasEmptied = false
+  return {
+    onOutage(reason: StoreOutage | undefined): void {
+      for (const each of unavailable) each.gauge.set(each.reason === reason ? 1 : 0)
+    },
+    onEmptied(isEmptied: boolean): void {
+      if (isEmptied === wasEmptied) return
+      wasEmptied = isEmptied
+      emptied.set(isEmptied ? 1 : 0)
+      if (isEmptied) log.error({ event: 'store-emptied' }, `the store ${storeEmptied}`)
+      else log.info({ event: 'store-refilled' }, 'the store has accounts and keys again')
+    },
   }
 }
 
@@ -133,8 +144,9 @@ export const openServices = async (
   requestLog.start()
   const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, process, requestLog })
   closers.push(() => usage.stop())
+  const storeOutages = measureStoreOutages({ metrics, log })
   const ledger = openLedger(store, clock, {
-    ...{ log, process, onOutage: measureStoreOutages(metrics) },
+    ...{ log, process, onOutage: storeOutages.onOutage },
     ...(recallCredits && { recall: recallCredits }),
   })
   closers.push(() => ledger.stop())
@@ -165,7 +177,7 @@ export const openServices = async (
     nodeStatuses: new NodeStatuses(metrics, drainedNodes),
     results,
     version,
-    accounts: openAccounts(store, config.plans, clock, jwt),
+    accounts: openAccounts(store, config.plans, clock, { jwt, onEmptied: storeOutages.onEmptied }),
     singletons: openSingletons(),
   }
 }

@@ -3,6 +3,8 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Labels, MetricFamily } from '../services/metrics.ts'
 import { exclusionReasons, nodeReasons, textOfReason } from '../services/node-reasons.ts'
 import type { NodeError, NodeStatus } from '../services/node-status.ts'
+import { storeEmptied, storeOutages } from '../services/ledger/store-outage.ts'
+import type { StoreOutage } from '../services/ledger/store-outage.ts'
 import { isoTime } from '../util/dates.ts'
 
 /** A network, with what is known of its chain; nothing before its upstreams are tracked. */
@@ -157,16 +159,19 @@ const activeSeries = (families: readonly MetricFamily[], metric: { readonly name
 /** The store in `/readyz?verbose`, as the process has it that sees it worst. */
 interface StoreStatus {
   readonly usable: boolean
+  /** Why it cannot be used, and the same in words. */
+  readonly outage?: StoreOutage
   readonly reason?: string
 }
 
 export const storeStatusOf = (families: readonly MetricFamily[]): StoreStatus => {
   const reasons = activeSeries(families, metricDefinitions.storeUnavailable).map(({ reason = '' }) => reason)
-  const [reason] = reasons.includes('removed') ? ['removed'] : reasons
-  return reason === undefined ? { usable: true } : { usable: false, reason: storeOutageTexts[reason] ?? reason }
+  const outage = storeOutages.find(each => reasons.includes(each))
+  return outage === undefined ? { usable: true } : { usable: false, outage, reason: storeOutageTexts[outage] }
 }
 
-const storeOutageTexts: Readonly<Record<string, string>> = {
+const storeOutageTexts: Readonly<Record<StoreOutage, string>> = {
+  emptied: `the store ${storeEmptied}`,
   removed: 'the files of the store were removed or replaced while it was in use: put them back where they were, or restart the gateway',
   unreachable:
     'the store does not answer or fails: the log has its error; calls are charged to credits that are already leased, then refused (503) unless `onStoreOutage` grants more',

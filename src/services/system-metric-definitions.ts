@@ -79,7 +79,7 @@ export const systemMetricDefinitions = {
     name: 'tollgate_store_unavailable',
     type: 'gauge',
     labels: ['reason'],
-    help: '1 while a process cannot use the store of accounts and credits. The reason is "unreachable", or "removed" when the files of an embedded store were removed or replaced.',
+    help: '1 while a process cannot use the store of accounts and credits. The reason is "unreachable", "removed" when the files of an embedded store were removed or replaced, or "emptied" when the store answers, but has lost its accounts and keys.',
   },
   alertDeliveries: {
     name: 'tollgate_alert_deliveries_total',

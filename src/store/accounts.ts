@@ -1,6 +1,6 @@
 import { readTable, retryCommit } from './engine.ts'
 import type { Commit, Engine } from './engine.ts'
-import { StoreError, applyChange, changeGroupOf } from './store.ts'
+import { StoreEmptiedError, applyChange, changeGroupOf } from './store.ts'
 import type { AccountRow, AccountStore, ChangeCounts, KeyRow } from './store.ts'
 
 /** Accounts and keys have one tag: a key and its account change together. Rows are JSON. */
@@ -65,7 +65,8 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
    * or an empty replica has been promoted. Such a Redis would say of every key that it is unknown.
    */
   const checkedCount = (count: string | undefined): number => {
-    if (count === undefined && hasChanges) throw new StoreError('redis has lost its accounts and keys: restore them, or add them anew')
+    if (count === undefined && hasChanges)
+      throw new StoreEmptiedError('redis has lost its accounts and keys: restore them, or add them anew')
     hasChanges ||= count !== undefined
     return Number(count ?? 0)
   }

@@ -257,3 +257,6 @@ export class StoreError extends Error {
 
 /** The files of the store are gone, or others stand in their place: what would be written is lost. */
 export class StoreRemovedError extends StoreError {}
+
+/** The store answers, but no longer has the accounts and keys that it had, until it has some again. */
+export class StoreEmptiedError extends StoreError {}

@@ -120,6 +120,7 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
       'tollgate_store_request_duration_seconds_bucket{instance="a",le="+Inf"}': '0+100x30',
     },
   ],
+  TollgateStoreEmptied: [1, { 'tollgate_store_unavailable{reason="emptied",instance="a"}': '1x10' }],
   TollgateStoreFails: [8, { 'tollgate_store_errors_total{operation="heartbeat"}': '0+1x10' }],
   TollgateSharedCacheDown: [8, { 'tollgate_shared_cache_up{redis="r"}': '0x10' }],
   TollgateMemoryForCallers: [8, { tollgate_in_flight_bytes: '90x10', tollgate_in_flight_max_bytes: '100x10' }],

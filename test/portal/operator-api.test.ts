@@ -539,7 +539,7 @@ t.test("the operator's API", async t => {
     const { json } = await operator.get('/overview')
     t.match(json, {
       problems: [],
-      gateway: { store: { usable: true, reason: null }, workers: { ready: null, missing: null }, started: /Z$/ },
+      gateway: { store: { usable: true, outage: null, reason: null }, workers: { ready: null, missing: null }, started: /Z$/ },
     })
     t.ok(json.seconds > 0 && json.gateway.cpu > 0 && json.gateway.residentBytes > 1e6)
     const [{ name, calls, upstreams }] = json.networks
@@ -827,12 +827,16 @@ t.test('Home names the alert rules whose condition holds now', async t => {
   const problems = problemsOf(bad, { ...figures, failedCalls: 3, p99Ms: 6_000 }, 5, 1)
   t.equal(problems.length, 13)
   t.match(problems[0], { alert: 'TollgateStoreFails', severity: 'critical', text: /^the store does not answer/, network: null })
+  const emptied = createMetricsRegistry()
+  emptied.gauge(metricDefinitions.storeUnavailable, { reason: 'emptied' }).set(1)
+  t.match(problemsOf(emptied, figures), [{ alert: 'TollgateStoreEmptied', text: /^the store answers, but has lost its accounts and keys/ }])
+  t.match(gatewayHealth(emptied.families()).store, { usable: false, outage: 'emptied' })
   const callsFail = '3.0 % of the calls of the last minute failed, most often as “Query timeout” (-32005)'
   t.match(problems.at(-3), { alert: 'TollgateCallsFail', text: callsFail, network: 'devnet' })
   t.match(problems.at(-2), { alert: 'TollgateInternalErrors', text: /^1 call failed because of a bug: search the log/, network: 'devnet' })
   t.ok(problems.some(({ text }) => text === 'a TLS certificate expires in 2 days'))
   const rules = readFileSync('deploy/prometheus/alerts.yaml', 'utf8')
-  for (const { alert, severity } of problems) {
+  for (const { alert, severity } of [...problems, ...problemsOf(emptied, figures)]) {
     const [rule = ''] = new RegExp(`- alert: ${alert}\\n[^]*?severity: \\w+`).exec(rules) ?? []
     t.ok(rule.endsWith(severity), `${alert} is ${severity}`)
   }

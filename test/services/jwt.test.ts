@@ -77,7 +77,7 @@ const setUp = async (t: Test, options: Partial<JwtOptions> = {}) => {
   const configure = async (over: Partial<JwtOptions> | undefined) =>
     (await jwt.prepare(over && { ...defaults, ...options, ...over })).commit()
   await configure({})
-  const accounts = openAccounts(store, { core: plan }, clock, jwt)
+  const accounts = openAccounts(store, { core: plan }, clock, { jwt })
   const sign = (key: SigningKey, claims: Claims = {}): Promise<string> => {
     const now = Math.floor(clock.now() / 1_000)
     const payload = { iss: issuer, aud: 'tollgate', sub: 'key_1', iat: now, exp: now + 600, ...claims }

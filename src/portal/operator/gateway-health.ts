@@ -13,10 +13,10 @@ import { outcomeLabels } from '../state-labels.ts'
 export const gatewayHealth = (families: readonly MetricFamily[]) => {
   const gauges = new Gauges(families)
   const figureOf = (...metric: Parameters<Gauges['valueOf']>): number | null => gauges.valueOf(...metric) ?? null
-  const { usable, reason = null } = storeStatusOf(families)
+  const { usable, reason = null, outage = null } = storeStatusOf(families)
   const lagSeconds = figureOf(metrics.eventLoopDelayP99)
   return {
-    store: { usable, reason },
+    store: { usable, outage, reason },
     workers: { ready: figureOf(metrics.workers, { state: 'ready' }), missing: figureOf(metrics.workers, { state: 'missing' }) },
     residentBytes: figureOf(metrics.processMemory),
     inFlightBytes: figureOf(metrics.inFlightBytes),
@@ -115,7 +115,7 @@ const processProblems = ({ health, families, refusedSockets, now }: ObservedGate
   const isZero = (metric: { readonly name: string }): boolean => gauges.seriesOf(metric).some(({ values }) => values[0] === 0)
   const expiry = Math.min(...gauges.seriesOf(metrics.tlsCertificateExpiry).map(({ values }) => (values[0] ?? 0) * 1_000)) - now
   return [
-    ...problem('TollgateStoreFails', !store.usable, store.reason ?? '', 'critical'),
+    ...problem(store.outage === 'emptied' ? 'TollgateStoreEmptied' : 'TollgateStoreFails', !store.usable, store.reason ?? '', 'critical'),
     ...problem('TollgateWorkersMissing', (workers.missing ?? 0) > 0, `${workers.missing} workers accept no calls`),
     ...problem('TollgateMemoryForCallers', shareOf(inFlightBytes, inFlightMaxBytes) > 0.8, 'more than 80 % of `limits.inFlight` is in use'),
     ...problem('TollgateSocketsRefused', refusedSockets > 0, `${refusedSockets} sockets were refused in the last minute`),

@@ -1,6 +1,7 @@
 import type { NetworkCounters } from '../../services/traffic/counters.ts'
 import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
 import type { CallFigures, NodeFigures } from '../../services/traffic/figures.ts'
+import { storeOutages } from '../../services/ledger/store-outage.ts'
 import { historyRanges } from '../../services/traffic/history.ts'
 import type { Activity } from '../../services/traffic/history.ts'
 import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
@@ -138,7 +139,11 @@ export const overviewSchemas = {
       description: 'Alert rules whose condition holds now.',
     },
     gateway: object({
-      store: object({ usable: flag, reason: textOrNull }),
+      store: object({
+        usable: flag,
+        outage: { type: ['string', 'null'], enum: [...storeOutages, null], description: 'As `tollgate_store_unavailable` has it.' },
+        reason: textOrNull,
+      }),
       storeErrors: { ...count, description: 'Requests to the store that failed in the interval.' },
       ...{ started: time, version: text },
       workers: object({ ready: countOrNull, missing: countOrNull }),

@@ -29,22 +29,35 @@ export interface ReloadableAccounts extends Accounts {
   setPlans(plans: Plans): void
 }
 
+interface AccountsOptions {
+  /** Without it, a token is a malformed key. */
+  readonly jwt?: RunningJwt
+  /** Called with each check for changes: whether the store has lost its accounts and keys. */
+  onEmptied?(isEmptied: boolean): void
+}
+
 /**
  * Looks up keys in the store and caches the results until accounts or keys change there; while the store is unavailable, results are used
  * however old they are. Whether accounts or keys have changed is checked for all keys at once, about twice a second while keys are looked
- * up. Subscribes to the store until it is closed. Without a verifier of tokens, a token is a malformed key.
+ * up. Subscribes to the store until it is closed.
  */
-export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock, jwt?: RunningJwt): ReloadableAccounts => {
+export const openAccounts = (
+  store: KeyStore,
+  initialPlans: Plans,
+  clock: Clock,
+  { jwt, onEmptied = () => undefined }: AccountsOptions = {},
+): ReloadableAccounts => {
   let plans = initialPlans
   // Apart: the id of a key must not be accepted in place of the key.
   const [byText, byId] = [new LookupCache(), new LookupCache()]
-  const changeCheck = new ChangeCheck(store, clock, [byText, byId], () => {
+  const readStale = (): void => {
     for (const text of byText.staleKeys(maxRefreshedKeys)) void readByText(text)
     for (const id of byId.staleKeys(maxRefreshedKeys)) void readById(id)
-  })
+  }
+  const changeCheck = new ChangeCheck(store, clock, [byText, byId], { readStale, onEmptied })
   const shared = {
     toLookup: (row: KeyWithAccount | undefined) => toLookup(row, plans),
-    onOutage: () => changeCheck.recordOutage(),
+    onOutage: (error: unknown) => changeCheck.recordOutage(error),
     revokeAgain: (id: string) => void store.revokeKey(id, clock.now()).catch(() => undefined),
   }
   const readByText = openKeyReader({ ...shared, cache: byText, read: text => store.findKey(hashApiKey(text)) })
@@ -90,7 +103,7 @@ interface KeyReaderOptions {
   read(text: string): MaybePromise<KeyWithAccount | undefined>
   toLookup(row: KeyWithAccount | undefined): Lookup
   /** The store could not be read. */
-  onOutage(): void
+  onOutage(error: unknown): void
   /** Writes a revocation that the store has lost. */
   revokeAgain(keyId: string): void
 }
@@ -98,8 +111,8 @@ interface KeyReaderOptions {
 /** Reads keys into the cache. Calls that ask for the same key share a read. */
 const openKeyReader = ({ cache, read, toLookup, onOutage, revokeAgain }: KeyReaderOptions): ((text: string) => MaybePromise<Lookup>) => {
   const pending = new Map<string, PendingRead>()
-  const useStale = (text: string): Lookup => {
-    onOutage()
+  const useStale = (text: string, error: unknown): Lookup => {
+    onOutage(error)
     return cache.getStale(text)
   }
   const start = (text: string): MaybePromise<Lookup> => {
@@ -116,14 +129,14 @@ const openKeyReader = ({ cache, read, toLookup, onOutage, revokeAgain }: KeyRead
       const row = read(text)
       if (!(row instanceof Promise)) return cacheLookup(row)
       const lookup = row
-        .then(cacheLookup, () => useStale(text))
+        .then(cacheLookup, (error: unknown) => useStale(text, error))
         .finally(() => {
           if (pending.get(text)?.lookup === lookup) pending.delete(text)
         })
       pending.set(text, { lookup, version })
       return lookup
-    } catch {
-      return useStale(text)
+    } catch (error) {
+      return useStale(text, error)
     }
   }
   return text => {

@@ -1,4 +1,4 @@
-import { changeGroupCount, nearStoreMs } from '../../store/store.ts'
+import { StoreEmptiedError, changeGroupCount, nearStoreMs } from '../../store/store.ts'
 import type { AccountStore, ChangeCounts } from '../../store/store.ts'
 import type { Account, Key } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
@@ -140,6 +140,13 @@ const ownText = (text: string): string => Buffer.from(text).toString()
 
 const storeUnavailable: Lookup = { kind: 'storeUnavailable' }
 
+interface ChangeCheckOptions {
+  /** Reads stale keys again: called after a change, where the next call of each would wait for a store that is far away. */
+  readStale(): void
+  /** Called with each check: whether the store has lost its accounts and keys. */
+  onEmptied(isEmptied: boolean): void
+}
+
 /**
  * Checks whether accounts or keys have changed, and tells the caches which: a revoked key is refused within 1 s. One check serves all keys. It
  * begins with a call, before the last result is too old; far from the store also without one, so that calls do not wait for it.
@@ -149,6 +156,7 @@ export class ChangeCheck {
   readonly #clock: Clock
   readonly #caches: readonly LookupCache[]
   readonly #readStale: () => void
+  readonly #onEmptied: (isEmptied: boolean) => void
   #known: ChangeCounts | undefined
   #validUntil = -Infinity
   #repeatAt = -Infinity
@@ -159,12 +167,12 @@ export class ChangeCheck {
   #isStoreFar = false
   #isStoreAvailable = true
 
-  /** `readStale` reads stale keys again: called after a change, where the next call of each would wait for a store that is far away. */
-  constructor(store: KeyStore, clock: Clock, caches: readonly LookupCache[], readStale: () => void) {
+  constructor(store: KeyStore, clock: Clock, caches: readonly LookupCache[], { readStale, onEmptied }: ChangeCheckOptions) {
     this.#store = store
     this.#clock = clock
     this.#caches = caches
     this.#readStale = readStale
+    this.#onEmptied = onEmptied
   }
 
   /** Returns a promise only where its result is too old. After a failure, no call waits for a check that has been silent for long. */
@@ -177,7 +185,8 @@ export class ChangeCheck {
   }
 
   /** The store failed: stale results are valid until a later check succeeds. */
-  recordOutage(): void {
+  recordOutage(error: unknown): void {
+    if (error instanceof StoreEmptiedError) this.#onEmptied(true)
     this.#validUntil = this.#clock.monotonic() + changeCheckIntervalMs
     this.#repeatAt = this.#clock.monotonic() + repeatMarginMs
     this.#setStoreAvailable(false)
@@ -209,16 +218,16 @@ export class ChangeCheck {
       this.#checkingSince = requestedAt
       if (changed instanceof Promise) this.#checking = this.#await(changed, requestedAt)
       else this.#record(changed, requestedAt)
-    } catch {
-      this.recordOutage()
+    } catch (error) {
+      this.recordOutage(error)
     }
   }
 
   async #await(changed: Promise<ChangeCounts | undefined>, requestedAt: number): Promise<void> {
     try {
       this.#record(await changed, requestedAt)
-    } catch {
-      this.recordOutage()
+    } catch (error) {
+      this.recordOutage(error)
     }
     this.#checking = undefined
     if (this.#isStoreFar) this.#startWhenDue(this.#clock.monotonic())
@@ -232,6 +241,7 @@ export class ChangeCheck {
     this.#isStoreFar = roundTripMs > nearStoreMs
     this.#repeatAt = this.#validUntil - 2 * roundTripMs - repeatMarginMs
     this.#setStoreAvailable(true)
+    this.#onEmptied(false)
     if (changed === undefined) return
     this.invalidate(changedGroups(this.#known, changed))
     this.#known = changed

@@ -1,5 +1,11 @@
-/** Why the store cannot be used. */
-export type StoreOutage = 'unreachable' | 'removed'
+/** Why the store cannot be used, the worst first. */
+export const storeOutages = ['removed', 'unreachable', 'emptied'] as const
+
+export type StoreOutage = (typeof storeOutages)[number]
+
+/** After `the store`. */
+export const storeEmptied =
+  'answers, but has lost its accounts and keys: restore its data, or add them anew; meanwhile keys that were looked up before are served, calls with others are refused (503)'
 
 /**
  * How far an account may overdraw while the store is unavailable. The overdraft is charged when the store is available

@@ -4,7 +4,7 @@ import type { Plan } from '../../../src/plugin/call.ts'
 import { generateApiKey, generateKeyId, hashApiKey, toKeySecret } from '../../../src/services/accounts/api-key.ts'
 import type { Secret } from '../../../src/plugin/secret.ts'
 import { openAccounts } from '../../../src/services/accounts/index.ts'
-import { changeGroupOf } from '../../../src/store/store.ts'
+import { StoreEmptiedError, changeGroupOf } from '../../../src/store/store.ts'
 import type { AccountStore, KeyWithAccount, KeyRow } from '../../../src/store/store.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -17,11 +17,14 @@ const growth: Plan = { name: 'growth', dailyCredits: 5_000, forwarding: true }
 const setUp = async (t: Test) => {
   const clock = new TestClock()
   const store = await tempStore(t, clock)
-  const reads: { keys: number; changes: number; fail: boolean; changedElsewhere?: string } = { keys: 0, changes: 0, fail: false }
+  const reads: { keys: number; changes: number; fail: boolean; isEmptied?: boolean; saidEmptied?: boolean; changedElsewhere?: string } = {
+    ...{ keys: 0, changes: 0, fail: false },
+  }
   const counted: AccountStore = {
     ...store,
     changeCount() {
       reads.changes += 1
+      if (reads.isEmptied) throw new StoreEmptiedError('it has lost its accounts and keys')
       if (reads.fail) throw new Error('the store is unavailable')
       return reads.changedElsewhere === undefined ? store.changeCount() : Infinity
     },
@@ -44,7 +47,13 @@ const setUp = async (t: Test) => {
     await store.addKey(hashApiKey(key.reveal()), { id: generateKeyId(), account: 'acc_1', created: 1, hint: 'wxyz', ...over })
     return key
   }
-  return { clock, store, reads, addKey, accounts: openAccounts(counted, { core, growth }, clock) }
+  return {
+    clock,
+    store,
+    reads,
+    addKey,
+    accounts: openAccounts(counted, { core, growth }, clock, { onEmptied: isEmptied => (reads.saidEmptied = isEmptied) }),
+  }
 }
 
 t.test('a key gives access to its account, with the plan and the lists of the key', async t => {
@@ -222,6 +231,27 @@ t.test('while the store is unavailable', async t => {
   t.same(await accounts.find(unknown), { kind: 'storeUnavailable' }, 'so may a key that was unknown before')
   reads.fail = false
   t.match(await accounts.find(late), { kind: 'granted' })
+})
+
+t.test('a store that has lost its accounts is told from one that does not answer, until it has some again', async t => {
+  const { accounts, reads, addKey, clock } = await setUp(t)
+  const key = await addKey()
+  const find = async () => {
+    clock.advance(1_000)
+    return accounts.find(key)
+  }
+  t.match(await find(), { kind: 'granted' })
+  t.equal(reads.saidEmptied, false)
+  reads.isEmptied = true
+  t.match(await find(), { kind: 'granted' }, 'a cached key stays valid')
+  t.equal(reads.saidEmptied, true)
+  reads.isEmptied = false
+  reads.fail = true
+  await find()
+  t.equal(reads.saidEmptied, true, 'a store that does not answer says nothing of what it has')
+  reads.fail = false
+  await find()
+  t.equal(reads.saidEmptied, false)
 })
 
 t.test('a remote store', async t => {

@@ -11,6 +11,7 @@ import type { Test } from 'tap'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import { openStore } from '../../../src/store/open-store.ts'
+import { StoreEmptiedError } from '../../../src/store/store.ts'
 import { RedisConnection } from '../../../src/store/redis/redis-connection.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { freePort } from '../../support/free-port.ts'
@@ -132,7 +133,10 @@ t.test('a redis that has lost all its data', { skip: skipWithoutRedis }, async t
     ]
     const outcomeOf = (lookUp: () => Promise<unknown>) => lookUp().catch((error: Error) => error.message)
     await waitUntil(async () => (await outcomeOf(async () => store.findKey('hash'))) === lost.message)
-    for (const lookUp of lookUps) await t.rejects(lookUp(), lost)
+    for (const lookUp of lookUps) {
+      await t.rejects(lookUp(), lost)
+      t.ok((await lookUp().catch((error: unknown) => error)) instanceof StoreEmptiedError)
+    }
   })
 
   t.test('is used again as soon as it has accounts and keys', async t => {
