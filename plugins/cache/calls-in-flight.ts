@@ -40,15 +40,21 @@ export const createUncachedHandlers = ({ memoryCache, secondLevelCache }: CacheL
       methodCache.recordLookup(reply.source === 'cache' ? 'redis' : 'miss')
       return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     },
-    /** The answer is delivered when no later call can join one that began before. Only a refusal and an error of a node that lacks it say that there is no transaction. */
+    /** The answer is delivered when no later call can join one that began before. */
     async send(call, next) {
       const reply = await next(call)
-      const isRefused = isFailure(reply) && reply.fault !== 'upstream' && reply.category !== 'alreadyKnown'
-      if (!isRefused) await heads.recordTransaction()
+      if (mayHaveSent(reply)) await heads.recordTransaction()
       return reply
     },
   }
 }
+
+/** Only a refusal and an error of a node that lacks it say that there is no transaction, and not that the caller left when the node had it. */
+const mayHaveSent = (reply: Reply): boolean =>
+  !isFailure(reply) ||
+  reply.fault === 'upstream' ||
+  reply.category === 'alreadyKnown' ||
+  (reply.kind === 'unavailable' && reply.source !== 'gateway')
 
 /** Looks up the answer in Redis before a node is requested. */
 const lookUpBefore =

@@ -415,6 +415,8 @@ t.test('no call joins one that began before a transaction may have been accepted
   for (const [what, outcome, isJoined] of [
     ['an accepted transaction', accepted, false],
     ['a node that failed after it got the transaction', refuse('unavailable'), false],
+    ['a caller who left after a node got the transaction', refuse('unavailable', { source: 'node', fault: 'caller' }), false],
+    ['a caller who left before', refuse('unavailable', { source: 'gateway', fault: 'caller' }), true],
     ['a transaction that the node refused', { ...refuse('params'), kind: 'node', source: 'node' } as Reply, true],
     ['a transaction that the gateway refused', refuse('params'), true],
   ] as const) {
