@@ -11,6 +11,7 @@ import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { methodNameOf } from '../util/json.ts'
+import { cutAndMaskKeys } from '../util/key-mask.ts'
 import { BatchOrigin, runBatch } from './run-batch.ts'
 import type { BatchLimits, BatchMemory, BatchScheduler } from './run-batch.ts'
 import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-message.ts'
@@ -296,7 +297,8 @@ const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: R
 const logBug = (log: Log, { requestId, network }: FailedOrigin, bug: unknown, message?: Json): Failure => {
   const stack = bug instanceof Error ? bug.stack : inspect(bug)
   const ofPlugin = bug instanceof PluginFault ? { plugin: bug.plugin, location: bug.location } : {}
-  log.error({ requestId, network, method: methodNameOf(message)?.slice(0, maxLoggedMethodChars), ...ofPlugin, stack }, 'internal error')
+  const method = cutAndMaskKeys(methodNameOf(message) ?? '', maxLoggedMethodChars) || undefined
+  log.error({ requestId, network, method, ...ofPlugin, stack }, 'internal error')
   return refuse('internal', { data: { requestId } })
 }
 

@@ -12,6 +12,7 @@ import { bodyToLatin1, bodyToBuffer } from '../../src/json-rpc/serialize-respons
 import type { RpcResponse } from '../../src/json-rpc/handle-message.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import type { ParseMessage } from '../../src/json-rpc/parse-message.ts'
+import { generateApiKey } from '../../src/services/accounts/api-key.ts'
 import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import type { BatchMemory, BatchScheduler } from '../../src/json-rpc/run-batch.ts'
 import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
@@ -680,6 +681,19 @@ t.test('a response to a batch that exceeds its limit', async t => {
     ])
     t.equal(log.lines.length, 1)
   })
+})
+
+t.test('a bug is logged with the method of the call, but not with an API key in place of that', async t => {
+  const key = generateApiKey().reveal()
+  for (const [method, logged] of [
+    ['eth_call', 'eth_call'],
+    [key, '***'],
+    [`${'x'.repeat(80)}${key}`, `${'x'.repeat(80)}***`],
+  ] as const) {
+    const log = new TestLog()
+    await handleToText(JSON.stringify({ jsonrpc: '2.0', id: 1, method }), { run: () => Promise.reject(new Error('bug')), log })
+    t.match(log.lines, [{ fields: { method: logged } }])
+  }
 })
 
 t.test('a bug fails its own call only, is logged once, and is not shown to the caller', async t => {
