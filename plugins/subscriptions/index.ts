@@ -1,7 +1,7 @@
 import { directStage, refuseUnknownMethod } from '../../src/plugin/internal.ts'
 import type { DirectHandler, ExplainedCall, Explanation } from '../../src/plugin/internal.ts'
 import { definePlugin, isJsonObject, refuse } from '../../src/plugin/plugin.ts'
-import type { Call, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
 import { parseReceiptFilter } from './block-receipts.ts'
 import { filterMethods } from './filter-methods.ts'
 import type { SubscriberContext, FilterMethod } from './filter-methods.ts'
@@ -72,7 +72,8 @@ export default definePlugin({
       if (answerOf.has(method)) return { text: ['answers the method, for which nodes are sent other methods at most'], ends: 'answered' }
       return { text: ['passes the call on: it answers eth_subscribe, eth_unsubscribe and the methods about filters'] }
     }
-    return directStage({ offers, handle, explain, events: { costOf } }, { methods: new Set(answerOf.keys()) })
+    const passes = ({ request }: Pick<CallContext, 'request'>): boolean => !answerOf.has(request.method)
+    return directStage({ offers, handle, passes, explain, events: { costOf } })
   },
 })
 

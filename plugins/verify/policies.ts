@@ -75,7 +75,9 @@ const policiesOf = new WeakMap<PolicyOptions, Policies>()
 
 /** The same for the same options: vary() and create() have them. */
 export const toPolicies = (options: PolicyOptions): Policies => {
-  const made = policiesOf.get(options) ?? new Policies(options)
-  policiesOf.set(options, made)
-  return made
+  const made = policiesOf.get(options)
+  if (made !== undefined) return made
+  const policies = new Policies(options)
+  policiesOf.set(options, policies)
+  return policies
 }

@@ -213,6 +213,7 @@ const pluginFields: readonly (readonly [name: string, wanted: string, accepts: (
   ['once', 'true', isOptionalTrue],
   ['shares', 'true', isOptionalTrue],
   ['limitsRates', 'true', isOptionalTrue],
+  ['verifies', 'true', isOptionalTrue],
   ['tracksHeads', 'true', isOptionalTrue],
   ['withoutHeads', 'a string', value => value === undefined || isNonEmptyString(value)],
 ]

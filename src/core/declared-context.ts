@@ -19,16 +19,18 @@ export class DeclaredContext {
 
   /** The call as the plugin gets it. */
   hide(call: Call): Call {
-    const context: AnyContext = call.context
+    return Object.freeze({ ...call, context: this.hideContext(call.context) })
+  }
+
+  hideContext(context: AnyContext): AnyContext {
     const declared = Object.fromEntries(Object.entries(context).filter(([key]) => this.#reads.has(key)))
-    const guarded = new Proxy(Object.freeze(declared), {
+    return new Proxy(Object.freeze(declared), {
       get: (target, key) => {
         if (typeof key === 'string' && !Object.hasOwn(target, key) && Object.hasOwn(context, key))
           throw new TypeError(`the plugin reads \`${key}\` of the context, and does not declare it in \`reads\``)
         return Reflect.get(target, key) as unknown
       },
     })
-    return Object.freeze({ ...call, context: guarded })
   }
 
   /** What the plugin passes on, with all that was hidden. */

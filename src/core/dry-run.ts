@@ -75,6 +75,7 @@ const buildForDryRun = async function* ({
       }),
     },
     evidenceWriter: { of: () => ({ add: refuseUse, proven: refuseUse }) },
+    pluginRecords: { of: () => ({ find: refuseUse, put: refuseUse }) },
     rateLimits: { take: refuseUse, stateOf: refuseUse },
     results,
     version,

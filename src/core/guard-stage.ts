@@ -36,6 +36,9 @@ export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: Plugin
         throw bugs.toFault(bug)
       }
     },
+    ...(stage.passes && {
+      passes: (context, variant) => bugs.guard(() => stage.passes?.(declared?.hideContext(context) ?? context, variant) === true),
+    }),
     ...(stage.admit && { admit: origin => bugs.guard(() => stage.admit?.(origin)) }),
     ...(stage.offers && { offers: (method, context) => bugs.guard(() => stage.offers?.(method, context) ?? true) }),
     ...(stage.describeMethods && { describeMethods: methods => bugs.guard(() => stage.describeMethods?.(methods) ?? methods) }),

@@ -167,7 +167,8 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, parts: Pipel
   const inFlight = new InFlight()
   const { tracing } = host
   const composed = composeHandlers(stages, host.log, (plugin, handle) => tracing?.traceStage(plugin, handle) ?? handle)
-  const run = withCallMetrics(composed, { network: name, methods: methods.entries, inFlight, ...host })
+  const verifies = config.steps.some(({ plugin }) => plugin.verifies === true)
+  const run = withCallMetrics(composed, { network: name, methods: methods.entries, inFlight, verifies, ...host })
   return {
     name,
     hosts,

@@ -7,6 +7,7 @@ import { openAccounts } from '../services/accounts/index.ts'
 import type { ReloadableAccounts } from '../services/accounts/index.ts'
 import { DrainedNodes } from '../services/drained-nodes.ts'
 import { EvidenceWriter } from '../services/evidence.ts'
+import { openPluginRecords } from '../services/plugin-records.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
@@ -169,6 +170,7 @@ export const openServices = async (
     sharedCaches,
     filterRecords: openFilterRecords(store),
     evidenceWriter,
+    pluginRecords: openPluginRecords({ store, clock }),
     ledger,
     returnCredits: ledger.returnUnused,
     usage,

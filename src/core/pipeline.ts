@@ -8,6 +8,7 @@ import { PluginFault } from '../plugin/plugin-fault.ts'
 import type { MethodTable, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import type { InFlight } from '../util/async.ts'
+import { joinVariants, splitVariants } from './variants.ts'
 
 /** W3C Trace Context, version 00: neither id is all zeros. */
 const traceparentPattern = /^00-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/
@@ -37,7 +38,7 @@ export const composeHandlers = (stages: readonly PipelineStage[], log: Log, trac
   const steps = stages.map(({ step }) => step)
   const sharerIndex = sharerIndexOf(steps)
   return stages.reduceRight<DirectNext>((next, { step, stage }, i) => {
-    const handle = trace(step.name, withVariant(directHandlerOf(stage), steps, i))
+    const handle = trace(step.name, handlerOf(stage, steps, i))
     const below = i === sharerIndex ? withoutCaller(next, step, { varyingSteps: steps.slice(i + 1).filter(varies), log }) : next
     return call => handle(call, below)
   }, endOfPipeline)
@@ -46,14 +47,8 @@ export const composeHandlers = (stages: readonly PipelineStage[], log: Log, trac
 /** The handler of the stage. Unless the stage is direct, its `next` returns promises. */
 const directHandlerOf = (stage: AnyStage): AnyHandler => {
   const handle = stage.handle.bind(stage)
-  if (stage.direct === undefined) return (call, next) => handle(call, changedCall => promiseOf(next, changedCall))
-  const { methods } = stage.direct
-  const direct = handle as AnyHandler // directStage() has checked that
-  if (methods === undefined) return direct
-  return (call: Call, next) => {
-    const { request } = (call as Call<'request'>).context // the loader has checked that the stage reads it
-    return methods.has(request.method) ? direct(call as never, next) : next(call)
-  }
+  if (stage.direct === true) return handle as AnyHandler // directStage() has checked that
+  return (call, next) => handle(call, changedCall => promiseOf(next, changedCall))
 }
 
 /** Not async: a promise of the plugin below would be waited for three times, which takes 0.07 us. */
@@ -75,15 +70,20 @@ export class EndOfPipelineError extends Error {}
 /** The position of the step that shares answers between callers; -1 when none does. The loader accepts one at most. */
 export const sharerIndexOf = (steps: readonly Step[]): number => steps.findIndex(({ plugin }) => plugin.shares === true)
 
-/** Gives the stage its variant. A stage without one is not given that of a stage above. */
-const withVariant = (handle: AnyHandler, steps: readonly Step[], i: number): AnyHandler => {
+/** The handler of the stage, for calls that do not pass. It is given its variant: a stage without one is not given that of a stage above. */
+const handlerOf = (stage: AnyStage, steps: readonly Step[], i: number): AnyHandler => {
+  const handle = directHandlerOf(stage)
+  const passes = stage.passes?.bind(stage)
   const variantOf = variantReader(steps, i)
-  if (variantOf === undefined && !steps.slice(0, i).some(varies)) return handle
-  return (call, next) => {
+  const hasVariant = variantOf !== undefined || steps.slice(0, i).some(varies)
+  if (!hasVariant && passes === undefined) return handle
+  return (call: Call, next) => {
     const variant = variantOf?.(call)
-    if (call.variant === variant) return handle(call, next)
+    // The stage reads what it declares, as the loader has checked.
+    if (passes?.(call.context as CallContext, variant) === true) return next(call)
+    if (call.variant === variant) return handle(call as never, next)
     const { message, origin, signal, startedAtMs, context } = call
-    return handle({ message, origin, signal, startedAtMs, context, variant }, next)
+    return handle({ message, origin, signal, startedAtMs, context, variant } as never, next)
   }
 }
 
@@ -119,27 +119,7 @@ export const varyBelow = (steps: readonly Step[]): Services['vary'] => {
   const [only] = readers
   if (only === undefined) return () => ''
   if (readers.length === 1) return only
-  return call => {
-    let joined = ''
-    for (const read of readers) {
-      const text = read(call)
-      // Its length, because the text may hold anything that callers send: a separator would not tell where it ends.
-      joined += `${text.length} ${text}`
-    }
-    return joined
-  }
-}
-
-/** The texts that varyBelow() made one text of. */
-const splitVariants = (joined: string, count: number): readonly string[] => {
-  if (count < 2) return [joined]
-  const texts: string[] = []
-  for (let at = 0; at < joined.length; ) {
-    const start = joined.indexOf(' ', at) + 1
-    at = start + Number(joined.slice(at, start))
-    texts.push(joined.slice(start, at))
-  }
-  return texts
+  return call => joinVariants(readers, read => read(call))
 }
 
 interface SharingOptions {

@@ -7,6 +7,7 @@ import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { EventRules } from '../services/event-rules.ts'
 import type { EvidenceWriter } from '../services/evidence.ts'
+import type { PluginRecords } from '../services/plugin-records.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
 import { sharerIndexOf, varyBelow, withoutSpans } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
@@ -22,6 +23,7 @@ export interface HostServices
     | 'metrics'
     | 'nodes'
     | 'evidence'
+    | 'records'
     | 'upstreamClient'
     | 'singleton'
     | 'vary'
@@ -36,6 +38,7 @@ export interface HostServices
   readonly metrics: Metrics
   readonly nodeStatuses: Pick<NodeStatuses, 'of'>
   readonly evidenceWriter: Pick<EvidenceWriter, 'of'>
+  readonly pluginRecords: { of(network: string, step: string): PluginRecords }
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
   /** The rules about events of the pipeline that serves a network; undefined before the first. */
@@ -62,7 +65,16 @@ export const stageServices = (
   { methods, heads, singletons, offers, describeMethods, priceOf, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, ...given } = host
-  const { upstreamClientOf, servingEvents, nodeStatuses, evidenceWriter, tracing, checksContext: ____, ...hostServices } = given
+  const {
+    upstreamClientOf,
+    servingEvents,
+    nodeStatuses,
+    evidenceWriter,
+    pluginRecords,
+    tracing,
+    checksContext: ____,
+    ...hostServices
+  } = given
   const { name, steps } = config
   const chain = chainSettingsOf(config)
   const upstreamClient = upstreamClientOf(name)
@@ -84,6 +96,7 @@ export const stageServices = (
   }
   return (step, i) => ({
     ...shared,
+    records: pluginRecords.of(name, step.name),
     log: host.log.child({ network: name, plugin: step.name }),
     // What is known of one chain must not be found by another, nor follow heads that are no longer tracked. Names of steps are unique within a pipeline.
     singleton: (singletonName, settings, make) =>

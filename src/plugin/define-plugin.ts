@@ -19,10 +19,15 @@ export type Handler<Reads extends ContextKey = never, Writes extends ContextKey 
 
 /** A handler with a lifecycle. Stages are started from the last to the first, and stopped from the first to the last. */
 export interface Stage<Reads extends ContextKey = never, Writes extends ContextKey = never> {
-  /** Runs on every call. */
+  /** Runs on every call but those that pass. */
   readonly handle: Handler<Reads, Writes>
+  /**
+   * True for a call that the handler would pass on, whose reply it would return: the handler does not run, so that the stage costs the call next to nothing.
+   * Called for each call, with what vary() of the plugin returned for it.
+   */
+  passes?(context: Pick<CallContext, Reads>, variant: string | undefined): boolean
   /** Set by directStage(), for the gateway's own plugins. */
-  readonly direct?: DirectStageOptions
+  readonly direct?: true
   /**
    * Called once per HTTP request before its body is read, and once per WebSocket upgrade: a failure is the whole response,
    * with its HTTP status. While WebSockets are open, called every 250 ms for each of their keys, with the origin of one of
@@ -54,11 +59,6 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
   start?(): Promise<void>
   /** Safe without start(), and twice. */
   stop?(): Promise<void>
-}
-
-interface DirectStageOptions {
-  /** The methods whose calls come to the handler: all others pass on to the plugin below. For a stage that reads `request`. */
-  readonly methods?: ReadonlySet<string>
 }
 
 /** A call that `tollgate explain` describes. */
@@ -121,6 +121,8 @@ export interface Plugin<
   readonly whenMissing?: string
   /** The plugin applies the rates of plans and keys. Where no plugin of a pipeline does, `tollgate check` warns that they have no effect. */
   readonly limitsRates?: true
+  /** The plugin says in `verified` what results were verified by. On its networks a result of a node that has no `verified` gets `none`. */
+  readonly verifies?: true
   /** The stage calls `services.heads.track()` at its start. */
   readonly tracksHeads?: true
   /** What becomes of the plugin in a pipeline that tracks no heads, for a warning of `tollgate check`. */

@@ -18,5 +18,4 @@ export type DirectHandler<Reads extends ContextKey = never, Writes extends Conte
 /** A stage whose handler takes replies as they come. To a plugin that is not built in, `next` always returns a promise. */
 export const directStage = <Reads extends ContextKey = never, Writes extends ContextKey = never>(
   stage: Omit<Stage<Reads, Writes>, 'handle' | 'direct'> & { readonly handle: DirectHandler<Reads, Writes> },
-  options: NonNullable<Stage['direct']> = {},
-): Stage<Reads, Writes> => ({ ...stage, direct: options })
+): Stage<Reads, Writes> => ({ ...stage, direct: true })

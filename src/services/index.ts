@@ -6,6 +6,7 @@ import type { SharedCaches } from './shared-cache/index.ts'
 import type { Clock } from './clock.ts'
 import type { EventRules } from './event-rules.ts'
 import type { EvidenceRecords } from './evidence.ts'
+import type { PluginRecords } from './plugin-records.ts'
 import type { FilterRecords } from '../store/record-store.ts'
 import type { Heads } from './chain-heads/index.ts'
 import type { Ledger } from './ledger/index.ts'
@@ -105,6 +106,8 @@ export interface Services {
   isServed(): boolean
   /** Wrong results of nodes, for operators. */
   readonly evidence: EvidenceRecords
+  /** JSON values of this plugin in the store: they outlive a restart. */
+  readonly records: PluginRecords
   /** For the plugin `subscriptions`. */
   readonly filterRecords: FilterRecords
   /** Replies shared with other processes and machines. */

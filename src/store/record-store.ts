@@ -2,7 +2,7 @@ import type { MaybePromise } from '../util/async.ts'
 import type { Json } from '../util/json.ts'
 
 /**
- * What the portal stores, the log of changes, the filters of callers, the nodes that are drained or readmitted, and evidence of wrong results. The names are stored, so that they cannot change.
+ * What the portal stores, the log of changes, the filters of callers, the nodes that are drained or readmitted, evidence of wrong results, and what plugins keep. The names are stored, so that they cannot change.
  */
 export type RecordKind =
   | 'session'
@@ -31,6 +31,7 @@ export type RecordKind =
   | 'drained-node'
   | 'evidence'
   | 'readmitted-node'
+  | 'plugin'
 
 /** What an account has in the portal. */
 export const accountRecordKinds = [
@@ -53,7 +54,7 @@ export const accountRecordKinds = [
 export interface StoredRecord {
   /** Unique among the records of its kind. Never a secret itself: the hash of one. */
   readonly id: string
-  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of what finds invitations, the hash of an address; of a deletion, a drained or readmitted node and evidence, empty. */
+  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of what finds invitations, the hash of an address; of a deletion, a drained or readmitted node, evidence and what plugins keep, empty. */
   readonly account: string
   readonly value: Json
   /** Milliseconds since 1970; `neverExpires` at most. */

@@ -7,6 +7,7 @@ import type { Plan } from '../plugin/call.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import type { Plans } from '../services/accounts/effective-plan.ts'
 import { EvidenceWriter } from '../services/evidence.ts'
+import { openPluginRecords } from '../services/plugin-records.ts'
 import { HeadTracker } from '../services/chain-heads/index.ts'
 import type { HeadsSource, TrackOptions } from '../services/chain-heads/index.ts'
 import { openLedger } from '../services/ledger/index.ts'
@@ -88,6 +89,7 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
     sharedCaches: openInMemoryCaches(),
     filterRecords: openInMemoryFilterRecords(clock),
     evidenceWriter: new EvidenceWriter({ store: openInMemoryRecords(), clock, log }),
+    pluginRecords: openPluginRecords({ store: openInMemoryRecords(), clock }),
     rateLimits: new TokenBuckets(clock),
   }
   // Last: what throws before has opened nothing.

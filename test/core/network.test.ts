@@ -10,7 +10,7 @@ import { RepliesFromBelow } from '../../src/core/guard-stage.ts'
 import type { HostServices } from '../../src/core/stage-services.ts'
 import { directStage } from '../../src/plugin/internal.ts'
 import { Cancellation, definePlugin, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { AnyPlugin, Call, Origin, Reply, Result, Services, Stage } from '../../src/plugin/plugin.ts'
+import type { AnyPlugin, Call, Next, Origin, Reply, Result, Services, Stage } from '../../src/plugin/plugin.ts'
 import type { Path } from '../../src/util/json.ts'
 import { refuse, resultMemoryOf } from '../../src/plugin/reply.ts'
 import { openHeadsSource } from '../../src/services/chain-heads/index.ts'
@@ -62,6 +62,7 @@ const hostServices = () => {
       }),
     },
     evidenceWriter: { of: () => ({ add: unused, proven: unused }) },
+    pluginRecords: { of: () => ({ find: unused, put: unused }) },
     rateLimits: { take: unused, stateOf: unused },
   } satisfies HostServices
 }
@@ -96,20 +97,63 @@ t.test('calls of other methods than a direct stage names pass it by', async t =>
     options,
     reads: ['request'],
     create: () =>
-      directStage<'request'>(
-        {
-          handle(call) {
-            entered.push(call.context.request.method)
-            return fakeResult('0x2')
-          },
+      directStage<'request'>({
+        passes: ({ request }) => request.method !== 'eth_mine',
+        handle(call) {
+          entered.push(call.context.request.method)
+          return fakeResult('0x2')
         },
-        { methods: new Set(['eth_mine']) },
-      ),
+      }),
   })
   const { network } = await networkOf(picky, last)
   t.equal(valueOrErrorCode(await network.run(fakeCall('eth_call'))), '0x1')
   t.equal(valueOrErrorCode(await network.run(fakeCall('eth_mine'))), '0x2')
   t.same(entered, ['eth_mine'])
+})
+
+t.test('calls that pass a stage do not run its handler, whatever `next` it takes', async t => {
+  const entered: unknown[] = []
+  const passing = definePlugin({
+    name: 'passing',
+    summary: 'Handles calls of one variant.',
+    options,
+    reads: ['request'],
+    vary: (_context, _options, { headers }) => String(headers['a']),
+    create: () => ({
+      passes: ({ request }, variant) => request.method === 'eth_call' && variant === 'off',
+      handle(call, next) {
+        entered.push([call.context.request.method, call.variant])
+        return next(call)
+      },
+    }),
+  })
+  const { network } = await networkOf(passing, last)
+  for (const [method, a] of [
+    ['eth_call', 'off'],
+    ['eth_call', 'on'],
+    ['eth_mine', 'off'],
+  ] as const)
+    t.equal(valueOrErrorCode(await network.run({ ...fakeCall(method), origin: fakeOrigin({ headers: { a } }) })), '0x1')
+  t.same(entered, [
+    ['eth_call', 'on'],
+    ['eth_mine', 'off'],
+  ])
+})
+
+t.test('where a plugin verifies, results of nodes that say nothing else are verified by none', async t => {
+  const answering = (reply: Reply): AnyPlugin => ({ ...last, create: () => async () => reply })
+  const passOn = { summary: 'Passes calls on.', options, create: () => (call: Call, next: Next) => next(call) }
+  const verifying = definePlugin({ ...passOn, name: 'verifying', verifies: true })
+  const other = definePlugin({ ...passOn, name: 'other' })
+  const verifiedBy = async (plugin: AnyPlugin, reply: Reply): Promise<unknown> => {
+    const { network } = await networkOf(plugin, answering(reply))
+    return ((await network.run(fakeCall('eth_call'))) as Result).verified
+  }
+  t.equal(await verifiedBy(verifying, fakeResult('0x1')), 'none')
+  t.equal(await verifiedBy(verifying, fakeResult('0x1', { source: 'cache' })), 'none')
+  t.equal(await verifiedBy(verifying, fakeResult('0x1', { verified: 'proof' })), 'proof')
+  t.equal(await verifiedBy(verifying, fakeResult('0x1', { source: 'local' })), undefined, 'it is of no node')
+  t.equal(await verifiedBy(other, fakeResult('0x1')), undefined)
 })
 
 t.test('a method is offered as the first stage says that refuses or answers it', async t => {
@@ -301,6 +345,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'offers',
     'priceOf',
     'rateLimits',
+    'records',
     'results',
     'sharedCaches',
     'singleton',
@@ -425,6 +470,16 @@ t.test('below a plugin that shares answers', async t => {
         passOn(fakeCall('')).variant === undefined || passOn === withTarget ? ['x', 'y,"', undefined] : ['1', '2', undefined],
       )
     }
+  })
+
+  t.test('each plugin has its variant, however many there have been', async t => {
+    const seen: Call[] = []
+    const texts: string[] = []
+    const sharer = sharing((call, text) => withTarget(call, (texts.push(text), texts[0])))
+    const { network } = await networkOf(above, sharer, varyingBy('a', seen), varyingBy('b', seen), lastWith([]))
+    for (let i = 0; i < 2_100; i++) await network.run(callOf({ a: `${i}`, b: `${i} ` }))
+    t.equal(new Set(texts).size, 2_100)
+    t.same(new Set(seen.map(({ variant }) => variant)), new Set(['0', '0 ']))
   })
 
   t.test("a plugin has its variant above too, and where no plugin shares; it is nobody else's", async t => {

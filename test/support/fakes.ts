@@ -106,8 +106,19 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
   return { ...stage, handle: async (call, next) => stage.handle(call, next) }
 }
 
-/** The stage of the plugin with fake services; a service that is neither given nor listed here is undefined. Each call begins when it is handled. */
+/** The stage of the plugin with fake services. Each call begins when it is handled, unless it passes the stage. */
 export const openStage = (plugin: AnyPlugin, options: object, services: Partial<Services> = {}): Stage<ContextKey, ContextKey> => {
+  const clock = services.clock ?? new TestClock()
+  const stage = createPlainStage(plugin, options, { ...services, clock })
+  const handle: typeof stage.handle = (call, next) => {
+    if (stage.passes?.(call.context, call.variant) === true) return next(call)
+    return stage.handle({ ...call, startedAtMs: clock.monotonic() }, next)
+  }
+  return { ...stage, handle }
+}
+
+/** The stage as the plugin makes it with fake services; a service that is neither given nor listed here is undefined. */
+export const createPlainStage = (plugin: AnyPlugin, options: object, services: Partial<Services> = {}): Stage<ContextKey, ContextKey> => {
   const base = {
     network: { name: 'devnet', chainId: 31337, blockTime: 1000, devNode: false },
     clock: new TestClock(),
@@ -138,5 +149,5 @@ export const openStage = (plugin: AnyPlugin, options: object, services: Partial<
   const created = plugin.create(options as never, { ...base, priceOf: services.priceOf ?? priceOf, nodes, heads }) // options as the loader would pass them
   // fakeCall() has the whole context, so one type fits every plugin.
   const stage = (typeof created === 'function' ? { handle: created } : created) as unknown as Stage<ContextKey, ContextKey>
-  return { ...stage, handle: (call, next) => stage.handle({ ...call, startedAtMs: base.clock.monotonic() }, next) }
+  return stage
 }
