@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Secret, Services, Timer } from '../../../src/plugin/plugin.ts'
+import { toHex } from '../hex.ts'
 import { verifyMetrics } from '../metrics.ts'
 import { periodOf, slotAt, slotSeconds, slotsPerCheckpoint, timeOf, withForkSchedule } from './beacon-chain.ts'
 import type { BeaconChain } from './beacon-chain.ts'
@@ -21,7 +22,7 @@ interface BeaconHeadsOptions {
   readonly chain: BeaconChain
 }
 
-type BeaconHeadsServices = Pick<Services, 'clock' | 'log' | 'metrics'>
+type BeaconHeadsServices = Pick<Services, 'clock' | 'log' | 'metrics' | 'records'>
 
 /** The signatures of a slot come with the block of the next one, some seconds into it. */
 const pollMs = 4_000
@@ -44,6 +45,8 @@ export class BeaconHeads {
   readonly #node: BeaconNode
   #chain: BeaconChain
   #client: LightClient | undefined
+  /** The root of the final block in the store, as far as it is known. */
+  #recordedRoot: string | undefined
   /** The newest first. */
   #recent: readonly SignedBlock[] = []
   #failure: string | undefined
@@ -145,6 +148,8 @@ export class BeaconHeads {
     const slot = slotAt(this.#chain, clock.now())
     if (clock.now() - timeOf(this.#chain, client.finalized.slot) > this.#options.maxCheckpointAgeMs) {
       const ageDays = Math.floor((clock.now() - timeOf(this.#chain, client.finalized.slot)) / 86_400_000)
+      // The next round begins again, with what the store has by then.
+      this.#client = undefined
       throw new UnprovenUpdate(
         `the last known final block is ${ageDays} days old: set \`checkpoint\` to the root of a newer finalized block`,
       )
@@ -156,19 +161,51 @@ export class BeaconHeads {
     }
     await client.update(await this.#node.optimisticUpdate(), slot)
     this.#recordHead(client.head)
+    this.#recordFinalized(client.finalized)
   }
 
   #isDue(lastAt: number, intervalMs: number): boolean {
     return this.#services.clock.monotonic() - lastAt >= intervalMs
   }
 
-  /** The library is loaded with the first use: a native module of 0.9 MB. */
+  /** From the newest final block in the store, or from the checkpoint where there is none, or the consensus node does not have it any more. */
   async #open(): Promise<LightClient> {
-    const { checkpoint } = this.#options
+    const recorded = await this.#findRecorded()
+    try {
+      if (recorded !== undefined) return await this.#openAt(recorded)
+    } catch (error) {
+      if (!(error instanceof UnprovenUpdate) && !(error instanceof BeaconUnavailable)) throw error
+    }
+    return this.#openAt(this.#options.checkpoint)
+  }
+
+  /** The library is loaded with the first use: a native module of 0.9 MB. */
+  async #openAt(checkpoint: string): Promise<LightClient> {
     const { default: bls } = await import('@chainsafe/blst')
     const bootstrap = await this.#node.bootstrap(checkpoint)
     const chain = () => this.#chain
     return LightClient.open({ chain, bls, yieldToOthers: () => setImmediate() }, checkpoint, bootstrap)
+  }
+
+  /** Undefined too while the store is unreachable: the checkpoint may be new enough. */
+  async #findRecorded(): Promise<string | undefined> {
+    const root = await this.#services.records.find(this.#recordName).catch(() => undefined)
+    if (typeof root !== 'string') return undefined
+    this.#recordedRoot = root
+    return root
+  }
+
+  /** Nobody waits for the store: a root that it does not take is written again in the next round. */
+  #recordFinalized({ root }: BeaconHeader): void {
+    const text = toHex(root)
+    if (this.#recordedRoot === text) return
+    this.#recordedRoot = text
+    this.#services.records.put(this.#recordName, text, this.#options.maxCheckpointAgeMs).catch(() => (this.#recordedRoot = undefined))
+  }
+
+  /** Another checkpoint in the configuration begins anew. */
+  get #recordName(): string {
+    return `final block after ${this.#options.checkpoint.toLowerCase()}`
   }
 
   /** Until the committee of the slot is known. The next one is asked for now and then: the node has it once it is final. */

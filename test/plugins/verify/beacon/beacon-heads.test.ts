@@ -2,11 +2,27 @@ import { beaconChains, periodOf, slotAt, timeOf } from '../../../../plugins/veri
 import { BeaconHeads } from '../../../../plugins/verify/beacon/beacon-heads.ts'
 import { Secret } from '../../../../src/plugin/secret.ts'
 import type { Json } from '../../../../src/plugin/call.ts'
+import { openPluginRecords } from '../../../../src/services/plugin-records.ts'
+import type { PluginRecords } from '../../../../src/services/plugin-records.ts'
+import { openInMemoryRecords } from '../../../../src/testing/in-memory-store.ts'
 import { createMetricsRegistry, withLabels } from '../../../../src/services/metrics.ts'
 import { TestClock, TestLog } from '../../../support/fakes.ts'
 import t from '../../../support/tap.ts'
 import { waitUntil } from '../../../support/wait-until.ts'
 import { ModelBeacon, checkpointAt, honestAnswers, startBeaconNode } from './model-beacon.ts'
+
+/** Those of one store; of `fails`, the name of what the store does not do now. */
+const openRecords = (fails: { now?: 'find' | 'put' } = {}) => {
+  const records = openPluginRecords({ store: openInMemoryRecords(), clock: new TestClock() }).of('devnet', 'verify')
+  const unless = async <T>(name: 'find' | 'put', run: () => Promise<T>): Promise<T> => {
+    if (fails.now === name) throw new Error('the store is unreachable')
+    return run()
+  }
+  return {
+    find: (name: string) => unless('find', () => records.find(name)),
+    put: (name: string, value: Json, expiresInMs: number) => unless('put', () => records.put(name, value, expiresInMs)),
+  }
+}
 
 type Members = { readonly [name: string]: Json }
 
@@ -23,10 +39,11 @@ interface OpenOptions {
   /** Changes what the honest node answers to a path; undefined leaves it. */
   readonly change?: (path: string, honest: Json | string | undefined) => Json | string | undefined
   readonly path?: string
+  readonly records?: PluginRecords
 }
 
 const open = async (t: { teardown(run: () => unknown): void }, options: OpenOptions = {}) => {
-  const { ageSlots = 40, maxCheckpointAgeMs = 14 * dayMs, change, path = '', gloasEpoch } = options
+  const { ageSlots = 40, maxCheckpointAgeMs = 14 * dayMs, change, path = '', gloasEpoch, records = openRecords() } = options
   const clock = new TestClock()
   const log = new TestLog()
   const metrics = withLabels(createMetricsRegistry(), { network: 'devnet' })
@@ -47,7 +64,7 @@ const open = async (t: { teardown(run: () => unknown): void }, options: OpenOpti
       maxCheckpointAgeMs,
       chain: beaconChains.get(1)!,
     },
-    { clock, log, metrics },
+    { clock, log, metrics, records },
   )
   t.teardown(() => heads.stop())
   return {
@@ -125,6 +142,45 @@ t.test('a checkpoint that is too old proves nothing', async t => {
   clock.advance(slotMs)
   await waitUntil(() => node.requests.length > length || heads.isFailing)
   t.equal(events().length, 1, 'logged once')
+})
+
+t.test('a process that starts follows the chain from the last final block in the store, however old the checkpoint is', async t => {
+  const old = { ageSlots: 2 * 7200, maxCheckpointAgeMs: dayMs }
+  const fails: { now?: 'find' | 'put' } = {}
+  const records = openRecords(fails)
+  const run = async (options: OpenOptions, rounds = 1) => {
+    const opened = await open(t, { records, ...options })
+    opened.heads.start()
+    for (let round = 1; round <= rounds; round++) {
+      await waitUntil(() => opened.clock.timerCount > 0)
+      opened.clock.advance(slotMs)
+      await waitUntil(() => opened.heads.head !== undefined || opened.heads.isFailing)
+    }
+    return opened
+  }
+  t.ok((await run(old)).heads.isFailing, 'the checkpoint is too old')
+  // A process that ran since the checkpoint was new.
+  fails.now = 'put'
+  const first = await run({ ...old, maxCheckpointAgeMs: 3 * dayMs })
+  t.ok(first.heads.head)
+  t.ok((await run(old)).heads.isFailing, 'the store has not taken it yet')
+  delete fails.now
+  first.heads.use()
+  await first.pass(4_000, 2)
+  await waitUntil(() => first.clock.timerCount > 0)
+  t.ok((await run(old)).heads.isFailing, 'the consensus node does not have the bootstrap of that block')
+  checkpointAt(model, first.slot - 96)
+  const second = await run(old)
+  t.ok(second.heads.head, 'all that follows is proven by it')
+  t.equal(second.countOf('bootstrap'), 1)
+  t.ok((await run({ ...old, ageSlots: 2 * 7200 + 32 })).heads.isFailing, 'another checkpoint in the configuration begins anew')
+  fails.now = 'find'
+  const third = await run(old)
+  t.ok(third.heads.isFailing, 'the store is unreachable')
+  delete fails.now
+  third.clock.advance(slotMs)
+  await waitUntil(() => third.heads.head !== undefined)
+  t.same(third.events(), ['beacon-unproven', 'beacon-recovered'])
 })
 
 t.test('a node that lies proves nothing, and is heard once it is right again', async t => {
@@ -206,7 +262,10 @@ t.test('the time of a fork that was not scheduled comes from the node', async t 
   t.teardown(() => node.stop())
   const checkpoint = checkpointAt(gloas, (epoch - 4) * 32)
   const options = { url: new Secret(node.url), headers: {}, checkpoint, maxCheckpointAgeMs: dayMs, chain: model.chain }
-  const heads = new BeaconHeads(options, { clock, log: new TestLog(), metrics: withLabels(createMetricsRegistry(), { network: 'devnet' }) })
+  const heads = new BeaconHeads(options, {
+    ...{ clock, log: new TestLog(), records: openRecords() },
+    metrics: withLabels(createMetricsRegistry(), { network: 'devnet' }),
+  })
   t.teardown(() => heads.stop())
   heads.start()
   clock.advance(0)
