@@ -135,6 +135,7 @@ export const createPlainStage = (plugin: AnyPlugin, options: object, services: P
     describeMethods: () => [],
     isServed: () => true,
     evidence: { add: () => 'id', proven: async () => [] },
+    records: { find: async () => undefined, put: async () => undefined },
     ...services,
   } as Services
   const nodes = base.nodes ?? new NodeStatuses(base.metrics as MetricsRegistry).of(base.network.name)
