@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { readFileSync } from 'node:fs'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
@@ -473,7 +474,7 @@ t.test("the operator's API", async t => {
       const browser = createPortalClient(gateway.admin)
       for (let i = 0; i < 6; i += 1) t.equal((await browser.request('GET', '/session', undefined, proxied)).status, 401)
       t.equal((await browser.request('POST', '/login', { token: adminToken }, proxied)).status, 204)
-      t.match(await browser.request('GET', '/session', undefined, proxied), { status: 200, json: { by: 'session' } })
+      t.match(await browser.request('GET', '/session', undefined, proxied), { status: 200, json: { by: 'session', host: hostname() } })
       const crossSite = { ...proxied, origin: 'http://evil.example' }
       t.equal((await browser.request('POST', '/accounts', { name: 'x', plan: 'core' }, crossSite)).status, 403)
       t.equal((await fetch(`${gateway.admin}/reload`, { method: 'POST', headers: proxied })).status, 401)
@@ -803,10 +804,14 @@ t.test('Home names the alert rules whose condition holds now', async t => {
   calm.gauge(metricDefinitions.configReloadSuccessful, {}).set(1)
   calm.gauge(metricDefinitions.tlsCertificateExpiry, { option: 'listen.tls' }).set(90 * 86_400)
   const figures = { calls: 100, failedCalls: 2, credits: 0, cacheHits: undefined, p50Ms: 1, p95Ms: 1, p99Ms: 4_000 }
-  const problemsOf = (registry: ReturnType<typeof createMetricsRegistry>, network: typeof figures, refusedSockets = 0, internal = 0) => {
+  const problemsOf = (
+    registry: ReturnType<typeof createMetricsRegistry>,
+    network: typeof figures,
+    { refusedSockets = 0, internal = 0, cpu = 0 } = {},
+  ) => {
     const families = registry.families()
     const networks = [{ name: 'devnet', figures: network, outcomes: { unavailable: 1, timeout: 2, internal } }]
-    return gatewayProblems({ health: gatewayHealth(families), families, networks, refusedSockets, now: 0 })
+    return gatewayProblems({ health: gatewayHealth(families), families, networks, refusedSockets, cpu, now: 0 })
   }
   t.same(problemsOf(calm, figures), [])
   const bad = createMetricsRegistry()
@@ -824,7 +829,7 @@ t.test('Home names the alert rules whose condition holds now', async t => {
     bad.gauge(used, {}).set(90)
     bad.gauge(most, {}).set(100)
   }
-  const problems = problemsOf(bad, { ...figures, failedCalls: 3, p99Ms: 6_000 }, 5, 1)
+  const problems = problemsOf(bad, { ...figures, failedCalls: 3, p99Ms: 6_000 }, { refusedSockets: 5, internal: 1 })
   t.equal(problems.length, 13)
   t.match(problems[0], { alert: 'TollgateStoreFails', severity: 'critical', text: /^the store does not answer/, network: null })
   const emptied = createMetricsRegistry()
@@ -835,6 +840,11 @@ t.test('Home names the alert rules whose condition holds now', async t => {
   t.match(problems.at(-3), { alert: 'TollgateCallsFail', text: callsFail, network: 'devnet' })
   t.match(problems.at(-2), { alert: 'TollgateInternalErrors', text: /^1 call failed because of a bug: search the log/, network: 'devnet' })
   t.ok(problems.some(({ text }) => text === 'a TLS certificate expires in 2 days'))
+  t.ok(problems.some(({ text }) => text.startsWith('the event loop was 200 ms late without much load')))
+  t.ok(
+    problemsOf(bad, figures, { cpu: 0.9 }).some(({ text }) => text.endsWith('add workers')),
+    'more workers help a process that is busy',
+  )
   const rules = readFileSync('deploy/prometheus/alerts.yaml', 'utf8')
   for (const { alert, severity } of [...problems, ...problemsOf(emptied, figures)]) {
     const [rule = ''] = new RegExp(`- alert: ${alert}\\n[^]*?severity: \\w+`).exec(rules) ?? []

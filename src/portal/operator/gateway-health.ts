@@ -53,6 +53,8 @@ interface ObservedGateway {
   /** Of the last minute. */
   readonly networks: readonly ObservedNetwork[]
   readonly refusedSockets: number
+  /** Seconds of CPU a second, of all processes, in the last minute. */
+  readonly cpu: number
   /** Milliseconds since 1970. */
   readonly now: number
 }
@@ -107,7 +109,7 @@ const mostFrequentFailure = (outcomes: ObservedNetwork['outcomes']): string => {
   return `“${labels[outcome] ?? outcome}” (${describeOutcome(outcome).code})`
 }
 
-const processProblems = ({ health, families, refusedSockets, now }: ObservedGateway): readonly GatewayProblem[] => {
+const processProblems = ({ health, families, refusedSockets, cpu, now }: ObservedGateway): readonly GatewayProblem[] => {
   const gauges = new Gauges(families)
   const { store, workers, inFlightBytes, inFlightMaxBytes, openFiles, maxFiles, eventLoopLagMs } = health
   const problem = (alert: string, isWrong: boolean, text: string, severity: GatewayProblem['severity'] = 'warning') =>
@@ -120,7 +122,11 @@ const processProblems = ({ health, families, refusedSockets, now }: ObservedGate
     ...problem('TollgateMemoryForCallers', shareOf(inFlightBytes, inFlightMaxBytes) > 0.8, 'more than 80 % of `limits.inFlight` is in use'),
     ...problem('TollgateSocketsRefused', refusedSockets > 0, `${refusedSockets} sockets were refused in the last minute`),
     ...problem('TollgateOpenFiles', shareOf(openFiles, maxFiles) > 0.8, 'more than 80 % of the file descriptors are open'),
-    ...problem('TollgateEventLoopLag', (eventLoopLagMs ?? 0) > 100, 'the event loop is more than 100 ms late: add workers'),
+    ...problem(
+      'TollgateEventLoopLag',
+      (eventLoopLagMs ?? 0) > 100,
+      describeLag(eventLoopLagMs ?? 0, cpu / Math.max(1, workers.ready ?? 1)),
+    ),
     ...problem('TollgateSharedCacheDown', isZero(metrics.sharedCacheUp), 'the shared cache is not in use'),
     ...problem(
       'TollgateReloadFailed',
@@ -135,6 +141,15 @@ const processProblems = ({ health, families, refusedSockets, now }: ObservedGate
     ),
   ]
 }
+
+/** More workers help a process that is busy, and not one that something stops for a moment. */
+const describeLag = (lagMs: number, cpuOfProcess: number): string =>
+  `the event loop was ${Math.round(lagMs)} ms late ${
+    cpuOfProcess > busyCpu ? 'under load: add workers' : 'without much load: by a plugin that computes for long, or a pause of the machine'
+  }`
+
+/** Seconds of CPU a second. */
+const busyCpu = 0.7
 
 const shareOf = (part: number | null, whole: number | null): number => (part === null || whole === null || whole === 0 ? 0 : part / whole)
 

@@ -35,6 +35,7 @@ const responseSchemas = {
   Session: object({
     by: { type: 'string', enum: ['token', 'session'] },
     version: text,
+    host: { ...text, description: 'The name of the machine, container or pod of this gateway.' },
     dashboard: { type: ['string', 'null'], description: 'The URL of the dashboard for developers.' },
     changeActions: { ...listOf(text), description: 'All kinds of entries of the log of changes.' },
   }),

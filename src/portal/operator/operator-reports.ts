@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { changeActions } from '../../services/accounts/change-history.ts'
 import type { ChangeAction } from '../../services/accounts/change-history.ts'
 import { listOf, schemaRef } from '../openapi.ts'
@@ -8,6 +9,8 @@ import type { OperatorServices } from './operator-route.ts'
 export interface OperatorSession {
   readonly by: OperatorServices['authentication']
   readonly version: string
+  /** The name of its machine, container or pod. */
+  readonly host: string
   /** The URL of the dashboard for developers. */
   readonly dashboard: string | null
   /** All kinds of entries of the log of changes. */
@@ -29,7 +32,7 @@ export const operatorReportRoutes = [
     response: schemaRef('Session'),
     handle(_request, { authentication, version, dashboardUrl, startQueries }): OperatorSession {
       startQueries()
-      return { by: authentication, version, dashboard: dashboardUrl() ?? null, changeActions }
+      return { by: authentication, version, host: hostname(), dashboard: dashboardUrl() ?? null, changeActions }
     },
   }),
 ]

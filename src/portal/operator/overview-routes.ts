@@ -227,6 +227,7 @@ export const overviewRoutes = [
       const networks = Object.entries(counters.networks).sort(([a], [b]) => (a < b ? -1 : 1))
       const observed = networks.map(([name, each]) => ({ name, figures: callFigures([each]), outcomes: each.calls }))
       const health = gatewayHealth(families)
+      const cpu = seconds > 0 ? counters.cpuSeconds / seconds : 0
       const { refusedSockets, storeErrors } = counters
       return {
         seconds,
@@ -236,9 +237,9 @@ export const overviewRoutes = [
           ...toJson(figures),
           upstreams: describeNodes(counters.networks[name]?.nodes ?? {}),
         })),
-        problems: gatewayProblems({ health, families, networks: observed, refusedSockets, now: clock.now() }),
+        problems: gatewayProblems({ health, families, networks: observed, refusedSockets, cpu, now: clock.now() }),
         gateway: {
-          ...{ ...health, storeErrors, cpu: seconds > 0 ? counters.cpuSeconds / seconds : 0, version },
+          ...{ ...health, storeErrors, cpu, version },
           // The monotonic clock begins with the process.
           started: isoTime(1_000 * Math.round((clock.now() - clock.monotonic()) / 1_000)),
         },

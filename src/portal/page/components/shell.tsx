@@ -37,6 +37,8 @@ interface ShellProps {
   readonly owner: string
   /** Who is signed in, and what they may do. */
   readonly person?: string
+  /** Which gateway it is, for who has the pages of several open. */
+  readonly host?: string
   readonly pages: readonly PageEntry[]
   /** The path in the navigation of what is shown; empty where that is none of them. */
   readonly current: string
@@ -48,12 +50,12 @@ interface ShellProps {
 }
 
 /** Navigation, heading and messages around what is shown. */
-export const Shell = ({ owner, person, pages, current, title, actions, children, onSignOut }: ShellProps) => {
+export const Shell = ({ owner, person, host, pages, current, title, actions, children, onSignOut }: ShellProps) => {
   const heading = useRef<HTMLHeadingElement>(null)
   const isFirst = useRef(true)
   const isMenuOpen = useSignal(false)
   useEffect(() => {
-    document.title = `${title} · ${brand.name}`
+    document.title = [title, ...(host === undefined ? [] : [host]), brand.name].join(' · ')
     isMenuOpen.value = false
     // After a change of page, screen readers continue at its heading.
     if (!isFirst.current) heading.current?.focus()

@@ -97,6 +97,7 @@ const SignIn = () => {
 const signOut = () => void signOutBy(send('POST', '/logout'))
 
 const Pages = () => {
+  const host = session.value?.host
   const [, accountName] = accountPath.exec(path.value) ?? []
   const page = pages.find(each => each.path === path.value) ?? notFound
   const nodes = useRequest<NodesJson>('/nodes')
@@ -114,6 +115,7 @@ const Pages = () => {
   return (
     <Shell
       owner={text.owner}
+      {...(host !== undefined && { person: host, host })}
       pages={pages.map(each => (each.title === text.pages.nodes ? { ...each, problems } : each))}
       current={shown.path}
       title={shown.title}
