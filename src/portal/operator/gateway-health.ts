@@ -145,11 +145,13 @@ const processProblems = ({ health, families, refusedSockets, cpu, now }: Observe
 /** More workers help a process that is busy, and not one that something stops for a moment. */
 const describeLag = (lagMs: number, cpuOfProcess: number): string =>
   `the event loop was ${Math.round(lagMs)} ms late ${
-    cpuOfProcess > busyCpu ? 'under load: add workers' : 'without much load: by a plugin that computes for long, or a pause of the machine'
+    cpuOfProcess > minBusyCpuShare
+      ? 'under load: add workers'
+      : 'without much load: by a plugin that computes for long, or a pause of the machine'
   }`
 
-/** Seconds of CPU a second. */
-const busyCpu = 0.7
+/** Of a core. */
+const minBusyCpuShare = 0.7
 
 const shareOf = (part: number | null, whole: number | null): number => (part === null || whole === null || whole === 0 ? 0 : part / whole)
 
