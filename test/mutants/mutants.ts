@@ -40,10 +40,17 @@ export const mutants: readonly Mutant[] = [
     tests: ledger,
   },
   {
-    rule: 'a worker keeps what it has got back for the call that waits',
+    rule: 'a worker returns what was on its way when another one asked for it',
     file: 'src/services/ledger/lease-renewal.ts',
-    text: 'this.#isAfterRecall || lease.available === 0',
-    broken: 'lease.available === 0',
+    text: 'await this.#response',
+    broken: 'await undefined',
+    tests: ledger,
+  },
+  {
+    rule: 'soon after midnight accounts at rest have credits of the new day',
+    file: 'src/services/ledger/renewal-schedule.ts',
+    text: 'dayBeganAt <= now ? dayBeganAt : -Infinity',
+    broken: '-Infinity',
     tests: ledger,
   },
   {
@@ -119,8 +126,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'leases that a store has lost are written again',
     file: 'src/store/ledger.ts',
-    text: 'losses.subscribe(repeatRecords)',
-    broken: 'void repeatRecords',
+    text: 'repeatFrom = now - repeatableMs',
+    broken: 'repeatFrom = Infinity',
     tests: ['test/store/redis/redis-store.test.ts'],
   },
   {

@@ -1,7 +1,7 @@
 import type { LeaseResponse } from '../../store/store.ts'
 import { dayMs } from '../../util/dates.ts'
 import { UnreturnedLeases } from './unreturned-leases.ts'
-import { CachedBalance } from './cached-balance.ts'
+import { CachedBalance, retryDelayMs } from './cached-balance.ts'
 import { Lease } from './lease.ts'
 import type { LedgerClient } from './ledger-client.ts'
 import type { RenewalSchedule, ScheduledRenewal } from './renewal-schedule.ts'
@@ -36,8 +36,9 @@ export class LeaseRenewal implements ScheduledRenewal {
   /** Spent while the store was unavailable without a grant, and not on record when it last responded. */
   #overdrawn = 0
   #renewal: Promise<void> | undefined
-  /** Other processes of the gateway have returned what they held: what is held here now is for the calls that wait. */
-  #isAfterRecall = false
+  /** Of the last request, which may be in flight. */
+  #response: Promise<LeaseResponse | undefined> | undefined
+  #recalledAt = -Infinity
 
   constructor(account: string, client: LedgerClient, schedule: RenewalSchedule, user: LeaseUser) {
     this.#account = account
@@ -80,8 +81,10 @@ export class LeaseRenewal implements ScheduledRenewal {
 
   /** Another process of the gateway has too few credits for a call. Resolves once the store has those that are unused here, or is unavailable. */
   async returnUnused(): Promise<void> {
+    // Calls that wait here are charged to it first: #renew() has awaited it before.
+    await this.#response
     const { lease } = this
-    if (this.isStopped || this.#isAfterRecall || lease.available === 0) return
+    if (this.isStopped || lease.available === 0) return
     lease.release(lease.available)
     await this.#client.requestLease(this.#account, lease, { minCredits: 0, desiredCredits: 0, limit: this.balance.limit })
     this.scheduleChecks()
@@ -89,10 +92,7 @@ export class LeaseRenewal implements ScheduledRenewal {
 
   /** A lease expires at midnight: its credits are not valid on the next day. */
   checkDay(now: number): void {
-    const today = this.#client.dayBoundary.today(now)
-    if (today === this.lease.day) return
-    this.#replaceLease(today)
-    void this.#unreturnedLeases?.settle()
+    if (this.#client.dayBoundary.today(now) !== this.lease.day) this.#beginDay(now)
   }
 
   /** Has check() called each second, until everything is returned and reported. */
@@ -101,7 +101,11 @@ export class LeaseRenewal implements ScheduledRenewal {
   }
 
   check(now: number): boolean {
-    this.checkDay(now)
+    if (this.#client.dayBoundary.today(now) !== this.lease.day) {
+      this.#beginDay(now)
+      // For the first call of the day, which has not come yet.
+      if (!this.#isIdle(now)) this.request()
+    }
     if (!this.#areAllReturned) void this.#unreturnedLeases?.settle()
     if (this.#isIdle(now) ? !this.#isAtRest(now) : this.lease.hasUnreportedUse) this.request()
     return !this.#isAtRest(now) || !this.#areAllReturned
@@ -139,25 +143,32 @@ export class LeaseRenewal implements ScheduledRenewal {
 
   /** Brings the lease to its target size, up or down, and reports its use. */
   async #renew(): Promise<void> {
-    // The calls of a batch that follow in this turn share the request.
-    await null
     const { lease } = this
-    const target = this.#targetSize(this.#client.clock.monotonic())
-    lease.release(Math.max(0, lease.available - target))
     const { limit } = this.balance
-    let response = await this.#request(lease, target, limit)
+    let response = await (this.#response = this.#requestTarget(lease, limit))
     const isRecalled = response !== undefined && lease.available < this.#firstCost && this.#recallable(lease, response, limit) > 0
     if (isRecalled) {
       await this.#client.recall?.(this.#account)
-      this.#isAfterRecall = true
-      response = await this.#request(lease, target, limit)
-      this.#isAfterRecall = false
+      this.#recalledAt = this.#client.clock.monotonic()
+      // In one step, and no more than for one call: of two processes that hold a part each of what a call needs, none could serve it.
+      lease.release(lease.available)
+      response = await (this.#response = this.#request(lease, this.#firstCost, limit))
     }
     this.#renewal = undefined
     this.#recordResponse(lease, response, limit, isRecalled)
     this.scheduleChecks()
     this.#user.onResponse()
     if (response !== undefined && this.lease.overdraft > 0) this.request()
+  }
+
+  async #requestTarget(lease: Lease, limit: number): Promise<LeaseResponse | undefined> {
+    // The calls of a batch that follow in this turn share the request.
+    await null
+    const now = this.#client.clock.monotonic()
+    const size = this.#targetSize(now)
+    const target = now < this.#recalledAt + retryDelayMs ? Math.min(size, this.#firstCost) : size
+    lease.release(Math.max(0, lease.available - target))
+    return this.#request(lease, target, limit)
   }
 
   #request(lease: Lease, target: number, limit: number): Promise<LeaseResponse | undefined> {
@@ -194,6 +205,11 @@ export class LeaseRenewal implements ScheduledRenewal {
     this.balance.update(response.remaining, now, isRecalled ? 0 : this.#recallable(lease, response, limit))
     // The first call of an idle account ends its rest.
     lease.renewBelow = this.#isIdle(now) ? lease.available : Math.floor(lease.available / 2)
+  }
+
+  #beginDay(now: number): void {
+    this.#replaceLease(this.#client.dayBoundary.today(now))
+    void this.#unreturnedLeases?.settle()
   }
 
   #replaceLease(today: number): void {

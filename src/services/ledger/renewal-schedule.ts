@@ -1,11 +1,13 @@
+import { dayMs } from '../../util/dates.ts'
 import type { Clock, Timer } from '../clock.ts'
+import type { DayBoundary } from './day-boundary.ts'
 
 /** What an account has to do by the clock. */
 export interface ScheduledRenewal {
   request(): void
   /** Requests what is due. False: nothing is to be returned or reported until the next charge. */
   check(now: number): boolean
-  /** Called when check() was false ten minutes ago, and as often again. False: the account is in use, or keeps credits. */
+  /** Called when check() was false ten minutes ago, and as often again; and within a minute of midnight. False: the account is in use, or keeps credits. */
   evict(now: number): boolean
 }
 
@@ -15,6 +17,7 @@ export interface ScheduledRenewal {
  */
 export class RenewalSchedule {
   readonly #clock: Clock
+  readonly #dayBoundary: DayBoundary
   readonly #due = new Set<ScheduledRenewal>()
   /** By the time of the last check, in this order. */
   readonly #active = new Map<ScheduledRenewal, number>()
@@ -23,9 +26,11 @@ export class RenewalSchedule {
   #timer: Timer | undefined
   /** Infinity while the timer is not set. */
   #timerDelayMs = Infinity
+  #evictedAt = -Infinity
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, dayBoundary: DayBoundary) {
     this.#clock = clock
+    this.#dayBoundary = dayBoundary
   }
 
   /** So many accounts are active that checks are more seldom: up to ten times with 2,000 accounts and more. */
@@ -92,9 +97,15 @@ export class RenewalSchedule {
     }
   }
 
+  /** After midnight all are due, as what they keep is of the day that is over: a part of them in each tick, so that the store is not asked for all at once. */
   #evictResting(now: number): void {
+    let evictionsLeft = this.#resting.size * Math.min(1, (now - this.#evictedAt) / evictAllMs)
+    this.#evictedAt = now
+    const dayBeganAt = this.#dayBoundary.midnightAt - dayMs
+    const dueSince = Math.max(now - evictAfterMs, dayBeganAt <= now ? dayBeganAt : -Infinity)
     for (const [account, since] of this.#resting) {
-      if (now - since < evictAfterMs) return
+      if (since > dueSince || evictionsLeft <= 0) return
+      evictionsLeft -= 1
       this.#resting.delete(account)
       if (!account.evict(now)) this.#resting.set(account, now)
     }
@@ -108,4 +119,5 @@ export const checksPerSecond = 200
 const maxAccounts = 20_000
 /** Nothing is lost: the store has the day's use on record, and its first response brings it back. */
 const evictAfterMs = 600_000
+const evictAllMs = 60_000
 const evictionCheckMs = 5_000

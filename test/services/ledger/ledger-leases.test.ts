@@ -3,6 +3,7 @@ import type { Account } from '../../../src/plugin/call.ts'
 import type { ChargeResult, LedgerService } from '../../../src/services/ledger/index.ts'
 import { openLedger } from '../../../src/services/ledger/index.ts'
 import { dayMs, hourMs } from '../../../src/util/dates.ts'
+import { SeededRandom } from '../../simulation/seeded-random.ts'
 import { TestLog } from '../../support/fakes.ts'
 import { TestCluster, accountWith, drainEventLoop, isPending, kindsOf } from './ledger-test-cluster.ts'
 
@@ -57,6 +58,32 @@ t.test('of two workers that hold parts of what is left, one serves the call that
     await cluster.advance(100, 1)
     t.same((await kindsOf([first, second])).toSorted(), ['charged', 'exhausted'], `${delayMs} ms later`)
   }
+})
+
+t.test('of calls that race for the last credits, workers of a gateway refuse none for which enough is left at the end', async t => {
+  let wrong = 0
+  for (let seed = 1; seed <= 300; seed += 1) {
+    const random = new SeededRandom(seed)
+    const cluster = new TestCluster(undefined, { isGateway: true })
+    const workers: LedgerService[] = []
+    for (let i = 0; i < 3; i += 1) workers.push((await cluster.start()).ledger)
+    const account = accountWith(random.integer(80, 1_200))
+    cluster.network.roundTripMs = random.integer(1, 10)
+    let used = 0
+    const refusedCosts: number[] = []
+    for (let i = 0; i < 30; i += 1) {
+      const cost = random.pick([40, 80, 255])
+      void Promise.resolve(workers[random.integer(0, 2)]?.charge(account, cost)).then(result => {
+        if (result?.kind === 'charged') used += cost
+        else refusedCosts.push(cost)
+      })
+      if (random.chance(0.5)) await cluster.advance(random.integer(1, 8), 1)
+    }
+    await cluster.advance(200, 5)
+    t.ok(used <= account.plan.dailyCredits)
+    if (refusedCosts.some(cost => cost <= account.plan.dailyCredits - used)) wrong += 1
+  }
+  t.equal(wrong, 0)
 })
 
 t.test('refused calls do not keep a lease from being returned', async t => {
@@ -344,6 +371,25 @@ t.test('far from the store', async t => {
       t.match(cluster.network.dayTotals('acc_1', yesterday), { used: 80, held: 0 })
       t.match(cluster.network.dayTotals('acc_1', today), { used: 0, held: 640 })
       t.match(ledger.charge(accountWith(1_000_000), 80), { kind: 'charged', day: today })
+    }
+  })
+
+  t.test('a minute after midnight all accounts have credits of the new day; one that was just in use has them at once', async t => {
+    const { cluster, ledgers, chargeFirst } = await startFar(1, Date.UTC(2026, 0, 15, 23, 58))
+    const accounts = Array.from({ length: 120 }, (_, i) => accountWith(1_000_000, `acc_${i}`))
+    const [first] = accounts as [Account] // of 120
+    const yesterday = Date.UTC(2026, 0, 15) / dayMs
+    const withCredits = () => accounts.filter(({ id }) => cluster.network.dayTotals(id, yesterday + 1).held > 0).length
+    for (const ledger of ledgers) {
+      for (const account of accounts) await chargeFirst(ledger, account, 80)
+      await cluster.advance(dayMs - (cluster.clock.now() % dayMs) - 500, 100)
+      void ledger.charge(first, 80)
+      await cluster.advance(2_500, 100)
+      t.match(ledger.charge(first, 80), { kind: 'charged', day: yesterday + 1 }, 'without a promise')
+      t.ok(withCredits() > 1 && withCredits() < 60, `not all at once: ${withCredits()}`)
+      await cluster.advance(60_000, 100)
+      t.equal(withCredits(), accounts.length)
+      for (const { id } of accounts) t.match(cluster.network.dayTotals(id, yesterday), { held: 0 })
     }
   })
 
