@@ -1,11 +1,11 @@
-import { createSemaphore } from '../util/async.ts'
+import { createSemaphore, singleFlight } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
 import { applyLeaseRequest, emptyLeaseRecord, mostLeasedFor, sumDay } from './lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest } from './lease-accounting.ts'
 import { scanKeys, readAccounts } from './accounts.ts'
-import { ledgerRetentionDays } from './store.ts'
+import { ledgerRetentionDays, storeTimeoutMs } from './store.ts'
 import type { BalanceStore, ClockRepair, DayTotals, LeaseResponse, LedgerStore } from './store.ts'
 import { repeatableMs } from './lost-writes.ts'
 import type { LostWrites } from './lost-writes.ts'
@@ -80,22 +80,33 @@ class WrittenRecords {
 
 /** Records that are written again at once. */
 const maxConcurrentRepeats = 50
+/** So long after a loss was found, the primary that is replaced may still acknowledge writes, and lose them. */
+const lateAcknowledgementMs = 5_000
 
 /** `losses` calls back when the store has lost its last writes. */
 export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWrites): LedgerStore & BalanceStore & ClockRepair => {
   const known = new WrittenRecords()
   const semaphore = createSemaphore(maxConcurrentRepeats)
-  /** Also those of leases that have been returned and are reported no more. A record that the store has stays as it is. */
-  const repeatRecords = async (): Promise<void> => {
-    const { now } = await days.current()
-    const repeat = ({ account, day, process, text }: RecordOwner & WrittenRecord) => {
-      const { seq, ...counters } = parseRecord(text)
-      return requestLease(engine, days, { account, day, process, seq, counters, ...noCredits }, undefined)
-    }
-    // What fails is repeated with the next loss, or by the lease itself.
-    await Promise.allSettled(Array.from(known.writtenSince(now - repeatableMs), record => semaphore(() => repeat(record))))
+  /** In ms since 1970; records that were written before it are not repeated. */
+  let repeatFrom = Infinity
+  let repeatUntil = -Infinity
+  const repeat = ({ account, day, process, text }: RecordOwner & WrittenRecord) => {
+    const { seq, ...counters } = parseRecord(text)
+    return requestLease(engine, days, { account, day, process, seq, counters, ...noCredits }, undefined)
   }
-  losses.subscribe(repeatRecords)
+  /** Also those of leases that have been returned and are reported no more. A record that the store has stays as it is. */
+  const repeatRecords = singleFlight(async () => {
+    const { now } = await days.current()
+    const records = known.writtenSince(Math.max(repeatFrom, now - repeatableMs))
+    const repeated = await Promise.allSettled(Array.from(records, record => semaphore(() => repeat(record))))
+    if (repeated.every(({ status }) => status === 'fulfilled')) repeatFrom = now >= repeatUntil ? Infinity : now - 2 * storeTimeoutMs
+  })
+  losses.subscribe(async () => {
+    const { now } = await days.current()
+    repeatFrom = now - repeatableMs
+    repeatUntil = now + lateAcknowledgementMs
+    await repeatRecords()
+  })
   return {
     horizonMs: engine.horizonMs,
     async requestLease(request) {
@@ -105,7 +116,11 @@ export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWri
       if (isFirst) void retainLatestDays(engine, request.account).catch(() => undefined)
       return response
     },
-    heartbeat: process => days.heartbeat(process),
+    async heartbeat(process) {
+      const response = await days.heartbeat(process)
+      if (repeatFrom < Infinity) void repeatRecords().catch(() => undefined)
+      return response
+    },
     deregister: process => days.deregister(process),
     async dayBalance(account, day) {
       const { counted: _, ...balance } = await readDayTotals(engine, days, { account, day, countsUsage: false })

@@ -123,6 +123,17 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
       [10, 10],
       [0, 0],
     ])
+    const loseIdle = () => redis.send('DEL', `tollgate:{acc_idle}:day:${day}`)
+    await loseIdle()
+    await store.heartbeat('p1')
+    await waitUntil(async () => (await totals('acc_idle'))[0] === 40)
+    clock.advance(6_000)
+    await loseIdle()
+    await store.heartbeat('p1')
+    await waitUntil(async () => (await totals('acc_idle'))[0] === 40)
+    await loseIdle()
+    for (let i = 0; i < 20; i += 1) await store.heartbeat('p1')
+    t.same(await totals('acc_idle'), [0, 0], 'later nothing is repeated unless a loss is found')
   })
 
   t.test('is exact to the credit for the largest possible balance', async t => {
