@@ -11,6 +11,8 @@ export interface AttackOptions {
   readonly seed: number
   /** How much longer than the short run of the continuous integration: 1 for that run. */
   readonly scale: number
+  /** Of an attack with cases, only those with this text in their names, whatever the scale. */
+  readonly cases?: string
   log(line: string): void
 }
 

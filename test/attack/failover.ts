@@ -5,6 +5,7 @@ import { createSemaphore } from '../../src/util/async.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { startDistance } from '../support/distance.ts'
 import { createNetworkNamespace, whyNoNamespaces } from '../support/network-namespace.ts'
 import type { NetworkNamespace } from '../support/network-namespace.ts'
 import { skipWithoutRedis } from '../support/redis-server.ts'
@@ -32,6 +33,8 @@ interface Limits {
 interface FailoverCase {
   readonly topology: keyof typeof topologies
   readonly failure: FailureName
+  /** Milliseconds of a round trip from one of the gateways to each Redis and Sentinel. The other one is near. */
+  readonly distanceMs?: number
   /** Neither min-replicas-to-write, nor the right to WAIT: for comparison, without limits. */
   readonly isBare?: boolean
   /** In the short run of the continuous integration. */
@@ -52,6 +55,7 @@ const cases: readonly FailoverCase[] = [
   { topology: 'cluster', failure: 'cut off with a gateway', limits: { servedOver: 2_000 } },
   { topology: 'cluster', failure: 'killed while replicas lag', limits: { servedOver: 2_000 } },
   { topology: 'Sentinel', failure: 'killed' },
+  { topology: 'Sentinel', failure: 'killed and started again in a failover', limits: replacedWhileRunning },
   { topology: 'Sentinel', failure: 'replaced by command', limits: replacedWhileRunning },
   { topology: 'Sentinel', failure: 'paused', limits: replacedWhileRunning, isShort: true },
   { topology: 'Sentinel', failure: 'cut off with a gateway', limits: { servedOver: 4_000 }, isShort: true },
@@ -60,6 +64,15 @@ const cases: readonly FailoverCase[] = [
   { topology: 'one Redis', failure: 'power cut', limits: powerCut, isShort: true },
   { topology: 'one Redis', failure: 'out of memory', isShort: true },
   { topology: 'one Redis', failure: 'dropping keys', limits: 'none' },
+  { topology: 'cluster', failure: 'killed', distanceMs: 250, isShort: true },
+  { topology: 'cluster', failure: 'replaced by command', distanceMs: 80 },
+  { topology: 'cluster', failure: 'paused', distanceMs: 250 },
+  { topology: 'Sentinel', failure: 'killed', distanceMs: 20 },
+  { topology: 'Sentinel', failure: 'killed', distanceMs: 250 },
+  { topology: 'Sentinel', failure: 'paused', distanceMs: 150, limits: replacedWhileRunning },
+  { topology: 'one Redis', failure: 'out of reach of a gateway', distanceMs: 250 },
+  { topology: 'one Redis', failure: 'killed and started again', distanceMs: 250 },
+  { topology: 'one Redis', failure: 'power cut', distanceMs: 250, limits: powerCut },
   { topology: 'cluster', failure: 'killed while replicas lag', isBare: true, limits: 'none' },
   { topology: 'Sentinel', failure: 'replaced by command', isBare: true, limits: 'none' },
   { topology: 'Sentinel', failure: 'paused', isBare: true, limits: 'none' },
@@ -92,11 +105,26 @@ interface FailoverRun extends FailoverCase {
   log(line: string): void
 }
 
-/** Two gateways with two workers each serve 50 accounts while the primary of their store fails; one of them runs beside it. */
-const runFailover = async ({ topology: kind, failure, isBare = false, namespace, log }: FailoverRun): Promise<FailoverResult> => {
+/**
+ * Two gateways with two workers each serve 50 accounts while the primary of their store fails. In a namespace one of them runs, beside the
+ * primary or far from all Redises.
+ */
+const runFailover = async ({
+  topology: kind,
+  failure,
+  distanceMs,
+  isBare = false,
+  namespace,
+  log,
+}: FailoverRun): Promise<FailoverResult> => {
   const user = ['--user', 'gate', 'on', '>secret', '~*', '&*', '+@all', ...(isBare ? ['-wait'] : [])]
   const options = [...persistence, ...(kind === 'Sentinel' && !isBare ? minReplicas : []), ...user]
-  const topology = await topologies[kind]({ options, credentials: 'gate:secret@', namespace })
+  const topology = await topologies[kind]({
+    options,
+    credentials: 'gate:secret@',
+    namespace: distanceMs === undefined ? namespace : undefined,
+  })
+  const distance = distanceMs && namespace && (await startDistance(namespace, topology.ports, distanceMs))
   const callHosts = { here: '127.0.0.1', there: '127.0.0.1', ...namespace?.calls }
   const script = { eth_blockNumber: { result: '0x10' }, eth_getBalance: balanceScript }
   const node = await startFakeNode(script, callHosts.here)
@@ -126,7 +154,7 @@ const runFailover = async ({ topology: kind, failure, isBare = false, namespace,
     callers.start()
     await writer.start()
     await setTimeout(loadBeforeFailureMs)
-    await failures[failure](topology, namespace)
+    await failures[failure](topology, distance || namespace)
     // A gateway that ends before loses its last reports: docs/store.md.
     await topology.untilAnnounced()
     await writer.untilWritable()
@@ -140,6 +168,7 @@ const runFailover = async ({ topology: kind, failure, isBare = false, namespace,
     await store.close()
     await deployment.remove()
     await node.stop()
+    if (distance) await distance.remove()
     await topology.remove()
   }
 }
@@ -188,16 +217,16 @@ const scalePerRepetition = 4
 export const failover: Attack = {
   name: 'failover',
   summary: 'the primary of a Redis cluster, of a Redis with Sentinels, or the only Redis fails under two gateways',
-  async run({ scale, log }) {
+  async run({ scale, cases: text, log }) {
     if (skipWithoutRedis !== false) {
       log(`not run: ${skipWithoutRedis}`)
       return []
     }
     const noNamespaces = whyNoNamespaces()
     const runCase = async (each: FailoverCase): Promise<readonly Figure[]> => {
-      const { topology, failure, isBare = false } = each
-      const needsNamespace = failure === 'cut off with a gateway'
-      const name = `${topology}${isBare ? ' (bare)' : ''}, ${failure}`
+      const { failure, distanceMs } = each
+      const needsNamespace = failure === 'cut off with a gateway' || distanceMs !== undefined
+      const name = nameOf(each)
       if (needsNamespace && noNamespaces !== false) {
         log(`${name}: not run: ${noNamespaces}`)
         return []
@@ -212,7 +241,8 @@ export const failover: Attack = {
       }
     }
     const isShort = scale <= 1
-    const selected = repeat(isShort ? cases.filter(each => each.isShort) : cases, Math.ceil(scale / scalePerRepetition))
+    const isSelected = (each: FailoverCase) => (text === undefined ? !isShort || each.isShort === true : nameOf(each).includes(text))
+    const selected = repeat(cases.filter(isSelected), Math.ceil(scale / scalePerRepetition))
     const inTurn = createSemaphore(isShort ? maxConcurrentShort : 1)
     const figures = await Promise.allSettled(selected.map(each => inTurn(() => runCase(each))))
     return figures.flatMap(each => {
@@ -221,6 +251,9 @@ export const failover: Attack = {
     })
   },
 }
+
+const nameOf = ({ topology, failure, distanceMs, isBare = false }: FailoverCase): string =>
+  `${topology}${isBare ? ' (bare)' : ''}, ${failure}${distanceMs === undefined ? '' : `, ${distanceMs} ms away`}`
 
 const repeat = <T>(items: readonly T[], times: number): readonly T[] => Array.from({ length: times }, () => items).flat()
 

@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { childrenOf, createDeployment, isRunning, networkFile } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
+import { startDistantServer } from '../support/distance.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { mustBeZero } from './attack.ts'
@@ -12,7 +13,7 @@ import type { CreditAccount, CreditSummary } from './credit-callers.ts'
 export interface KillsOptions {
   readonly seed: number
   readonly kills: number
-  readonly store: 'lmdb' | 'redis'
+  readonly store: keyof typeof killsPerScale
   log(line: string): void
 }
 
@@ -36,6 +37,7 @@ const maxWaitMs = 12_000
 const unreportedMs = 2_500
 
 const minResultsPerKill = 5
+const distantRoundTripMs = 250
 
 /** The small balance is used up during the run. */
 const accounts: Readonly<Record<string, CreditAccount>> = {
@@ -49,14 +51,15 @@ const accounts: Readonly<Record<string, CreditAccount>> = {
  */
 export const runKills = async ({ seed, kills, store, log }: KillsOptions): Promise<KillsResult> => {
   const random = new SeededRandom(seed)
-  const redis = store === 'redis' ? await startRedisServer('--appendonly', 'yes') : undefined
+  const redis = store === 'lmdb' ? undefined : await startRedisServer('--appendonly', 'yes')
+  const distant = store === 'distant redis' && redis ? await startDistantServer(redis.port, distantRoundTripMs) : undefined
   const node = await startFakeNode({
     eth_blockNumber: { result: '0x10' },
     eth_getBalance: ({ params }) => ({ result: balanceOf(String(params[0])) }),
   })
   const plans = Object.fromEntries(Object.entries(accounts).map(([name, { dailyCredits }]) => [name, { dailyCredits }]))
   const deployment = createDeployment({
-    gateway: { workers: 2, log: 'warn', plans, ...(redis && { store: redis.url }) },
+    gateway: { workers: 2, log: 'warn', plans, ...(redis && { store: `redis://${redis.host}:${(distant ?? redis).port}` }) },
     networks: { testnet: networkFile('testnet', [node.url], { cache: false }) },
   })
   const run = new KillsRun(deployment, random, log)
@@ -70,6 +73,7 @@ export const runKills = async ({ seed, kills, store, log }: KillsOptions): Promi
     await run.stopCallers()
     await deployment.remove()
     await node.stop()
+    await distant?.remove()
     await redis?.remove()
   }
 }
@@ -165,16 +169,16 @@ class KillsRun {
   }
 }
 
-const killsPerScale = { lmdb: 2, redis: 1 } as const
+const killsPerScale = { lmdb: 2, redis: 1, 'distant redis': 1 } as const
 
 export const kills: Attack = {
   name: 'kills',
-  summary: 'kill -9 of a primary or a worker under load, on LMDB and on Redis',
+  summary: 'kill -9 of a primary or a worker under load, on LMDB, on Redis and on a Redis 250 ms away',
   async run({ seed, scale, log }) {
     const figures: Figure[] = []
-    for (const store of ['lmdb', 'redis'] as const) {
-      if (store === 'redis' && skipWithoutRedis !== false) {
-        log(`not run on Redis: ${skipWithoutRedis}`)
+    for (const store of ['lmdb', 'redis', 'distant redis'] as const) {
+      if (store !== 'lmdb' && skipWithoutRedis !== false) {
+        log(`not run on ${store}: ${skipWithoutRedis}`)
         continue
       }
       const result = await runKills({ seed, kills: Math.ceil(killsPerScale[store] * scale), store, log })

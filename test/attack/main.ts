@@ -7,6 +7,7 @@ import { attacks } from './attacks.ts'
 // npm run attack -- --full                  twenty times as much of each
 // npm run attack -- --only kills,exhaustion these attacks only
 // npm run attack -- --scale 5 --seed 17     five times as much of each, with another seed
+// npm run attack -- --only failover --cases away   the cases with this text in their names
 
 /** How much more --full does than a run without it. */
 const fullScale = 20
@@ -17,6 +18,7 @@ const { values: options } = parseArgs({
     scale: { type: 'string', default: '1' },
     full: { type: 'boolean', default: false },
     only: { type: 'string' },
+    cases: { type: 'string' },
   },
 })
 
@@ -37,7 +39,9 @@ const runAttack = async ({ name, summary, run }: Attack): Promise<number> => {
   const startMs = performance.now()
   console.log(`${name}: ${summary}`)
   const scale = options.full ? fullScale : Number(options.scale)
-  const figures = await run({ seed: Number(options.seed), scale, log: line => console.log(`    ${line}`) }).catch((error: Error) => {
+  const { cases } = options
+  const log = (line: string): void => console.log(`    ${line}`)
+  const figures = await run({ seed: Number(options.seed), scale, ...(cases !== undefined && { cases }), log }).catch((error: Error) => {
     console.log(`  FAILED: ${error.stack}`)
     return [{ name: 'attacks that could not be run', value: 1, limit: 0 }]
   })

@@ -2,6 +2,7 @@ import { readdirSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { Secret } from '../../src/plugin/secret.ts'
+import type { Distance } from '../support/distance.ts'
 import type { NetworkNamespace } from '../support/network-namespace.ts'
 import { startRedisCluster } from '../support/redis-cluster.ts'
 import { startSentinelDeployment } from '../support/redis-sentinel.ts'
@@ -17,6 +18,8 @@ export interface RedisTopology {
   readonly primary: RedisServer
   /** Those that may replace it. */
   readonly replicas: readonly RedisServer[]
+  /** Of all servers that gateways connect to. */
+  readonly ports: readonly number[]
   /** The command that lets a replica take over while the primary is well. */
   takeOver(): Promise<unknown>
   /** Resolves once gateways are told that a replica is the primary: a cluster tells when it is. */
@@ -50,6 +53,7 @@ export const openCluster = async ({ options, credentials, namespace }: TopologyO
     url: address.url.reveal().replace('//', `//${credentials}`),
     primary,
     replicas: [replica],
+    ports: portsOf([...primaries, ...replicas]),
     takeOver: () => replica.send('CLUSTER', 'FAILOVER'),
     untilAnnounced: async () => undefined,
     remove,
@@ -64,11 +68,14 @@ export const openSentinels = async ({ options, credentials, namespace }: Topolog
     url: addressWith(credentials).url.reveal(),
     primary,
     replicas,
+    ports: portsOf([...servers, ...sentinels]),
     takeOver: async () => sentinels[0]?.send('SENTINEL', 'FAILOVER', 'main'),
     untilAnnounced: () => waitUntil(async () => (await Promise.all(sentinels.map(namedPort))).every(port => port !== `${primary.port}`)),
     remove,
   }
 }
+
+const portsOf = (servers: readonly RedisServer[]): readonly number[] => servers.map(({ port }) => port)
 
 const namedPort = async (sentinel: RedisServer): Promise<unknown> =>
   ((await sentinel.send('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'main')) as readonly unknown[])[1] // host and port
@@ -80,6 +87,7 @@ export const openSingle = async ({ options, credentials }: TopologyOptions): Pro
     url: primary.url.replace('//', `//${credentials}`),
     primary,
     replicas: [],
+    ports: [primary.port],
     takeOver: async () => undefined,
     untilAnnounced: async () => undefined,
     remove: () => primary.remove(),
@@ -95,6 +103,8 @@ const untilReplaced = ({ replicas }: RedisTopology): Promise<void> =>
 
 /** A primary that was cut off stays so after it was replaced. */
 const cutOffMs = 5_000
+/** Longer than leases last. */
+const outOfReachMs = 15_000
 /** How long replicas have nothing of what is written. */
 const lagMs = 1_500
 /** What a power cut loses, by Redis' documentation at most. */
@@ -102,9 +112,19 @@ const unsyncedMs = 2_000
 /** How long memory is full. */
 const fullMs = 3_000
 
+/** That of the gateway which is not beside the others. */
+type Link = Pick<Distance, 'cut' | 'heal'>
+
 /** What happens to a primary, up to the moment in which another has its place, or it is well again. */
 export const failures = {
   killed: async (topology: RedisTopology) => {
+    await topology.primary.kill()
+    await untilReplaced(topology)
+    await topology.untilAnnounced()
+    await topology.primary.restart()
+  },
+  /** Sentinels still name it, and a replica that they have not told of the new primary follows it again. */
+  'killed and started again in a failover': async (topology: RedisTopology) => {
     await topology.primary.kill()
     await untilReplaced(topology)
     await topology.primary.restart()
@@ -135,11 +155,17 @@ export const failures = {
     await untilReplaced(topology)
     topology.primary.resume()
   },
-  'cut off with a gateway': async (topology: RedisTopology, namespace: NetworkNamespace | undefined) => {
-    namespace?.cut()
+  'cut off with a gateway': async (topology: RedisTopology, link: Link | undefined) => {
+    link?.cut()
     await untilReplaced(topology)
     await setTimeout(cutOffMs)
-    namespace?.heal()
+    link?.heal()
+  },
+  /** All Redises are well, and the distant gateway does not reach them. */
+  'out of reach of a gateway': async (_: RedisTopology, link: Link | undefined) => {
+    link?.cut()
+    await setTimeout(outOfReachMs)
+    link?.heal()
   },
   'killed while replicas lag': async (topology: RedisTopology) => {
     for (const replica of topology.replicas) replica.pause()
@@ -147,6 +173,7 @@ export const failures = {
     await topology.primary.kill()
     for (const replica of topology.replicas) replica.resume()
     await untilReplaced(topology)
+    await topology.untilAnnounced()
     await topology.primary.restart()
   },
   'out of memory': async ({ primary }: RedisTopology) => {
