@@ -287,8 +287,9 @@ export class Filters {
     }
     const ownChanges =
       topic.kind === 'logs'
-        ? this.#logChanges(published.logs.since(position), topic.filter, firstBlock)
-        : blockChanges(published.newHeads.since(position), firstBlock)
+        ? this.#logChanges(published.logs.since(position, firstBlock), topic.filter, firstBlock)
+        : // Removed blocks are no changes.
+          blockChanges(published.newHeads.since(position, position.number), firstBlock)
     if (ownChanges !== undefined) return ownChanges
     const request = topic.kind === 'logs' ? topic.request : undefined
     const missed = await fetchMissedChanges({ request, firstBlock, position }, fetch)

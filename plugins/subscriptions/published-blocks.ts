@@ -9,6 +9,8 @@ interface PublishedBlocksOptions<Block> {
 
 /** However long they are. */
 const minBlocks = 8
+/** Of blocks that were removed, and not published. */
+const maxRemovedParents = 64
 
 /** What leads from one block to the newest one. */
 export interface BranchChange<Block> {
@@ -25,6 +27,8 @@ export class PublishedBlocks<Block extends LinkedBlock> {
   readonly #options: PublishedBlocksOptions<Block>
   readonly #blocks = new Map<string, Block>()
   #bytes = 0
+  /** By hash of a block from before the first one that was published, which a reorg has removed since. Not every node knows such a block. */
+  readonly #removedParents = new Map<string, BlockId>()
   #newestDropped = -1
   #tip: BlockId | undefined
   #start: BlockId | undefined
@@ -54,17 +58,26 @@ export class PublishedBlocks<Block extends LinkedBlock> {
   /** `unknown`: the block was published, and is not kept any more. Undefined: it was never published. */
   remove(block: LinkedBlock): Block | 'unknown' | undefined {
     this.#tip = parentOf(block)
-    return this.#blocks.get(block.hash) ?? (block.number <= this.#newestDropped ? 'unknown' : undefined)
+    const published = this.#blocks.get(block.hash)
+    if (published !== undefined) return published
+    if (block.number <= this.#newestDropped) return 'unknown'
+    if (this.#removedParents.size < maxRemovedParents) this.#removedParents.set(block.hash, parentOf(block))
+    return undefined
   }
 
-  /** Undefined when the blocks that are kept do not lead from there to the newest one. */
-  since(position: BlockId): BranchChange<Block> | undefined {
+  /** Undefined when the blocks that are kept do not lead from there to the newest one. Of removed blocks up to `firstBlock` nothing is needed but their parents. */
+  since(position: BlockId, firstBlock = -1): BranchChange<Block> | undefined {
     let [base, newer] = [position, this.#tip ?? this.#start]
     const [removed, added]: [Block[], Block[]] = [[], []]
     while (newer !== undefined && newer.hash !== base.hash) {
       const isAdded: boolean = newer.number >= base.number
       const block: Block | undefined = this.#blocks.get(isAdded ? newer.hash : base.hash)
-      if (block === undefined) return undefined
+      if (block === undefined) {
+        const parent = isAdded || base.number > firstBlock ? undefined : this.#removedParents.get(base.hash)
+        if (parent === undefined) return undefined
+        base = parent
+        continue
+      }
       if (isAdded) newer = parentOf(block)
       else base = parentOf(block)
       const changed = isAdded ? added : removed
@@ -75,6 +88,7 @@ export class PublishedBlocks<Block extends LinkedBlock> {
 
   clear(): void {
     this.#blocks.clear()
+    this.#removedParents.clear()
     this.#bytes = 0
     this.#newestDropped = -1
     this.#tip = this.#start = undefined

@@ -452,6 +452,33 @@ t.test('a filter', async t => {
     t.same(await poll(first, id), [hashAt(3, 'b'), hashAt(4, 'b')])
   })
 
+  t.test('that begins at a block which a reorg removes goes on without the upstreams, of which none may know that block', async t => {
+    for (const [topic, change] of [
+      [blocks, hashAt(4, 'b')],
+      [logs, '1 b4'],
+    ] as const) {
+      const { processes } = openProcesses(1)
+      const [first] = processes as [Process]
+      const id = await create(first, topic, 4)
+      first.publish({ removed: [idAt(4), idAt(3)] })
+      t.same(await poll(first, id), [])
+      first.publish({ added: [3, 4].map(number => idAt(number, 'b')) })
+      t.same((await poll(first, id)) as unknown[], [topic === blocks ? hashAt(3, 'b') : '1 b3', change], topic.kind)
+    }
+    const { processes } = openProcesses(2)
+    const [first, second] = processes as [Process, Process]
+    const id = await create(first, logs, 2)
+    first.publish({ added: [idAt(3)] })
+    t.same(await poll(first, id), ['1 a3'])
+    t.same(await poll(second, id, { fetch: fetchFrom(3) }), [])
+    second.publish({ removed: [idAt(3)], added: [idAt(3, 'b')] })
+    t.same(
+      await poll(second, id, { fetch: fetchFrom(3, 'b') }),
+      ['-2 a3', '-1 a3', '1 b3'],
+      'the logs of block 3 were delivered: they are fetched',
+    )
+  })
+
   t.test('brings more than 10,000 changes with several polls', async t => {
     const { processes } = openProcesses(1)
     const [first] = processes as [Process]
