@@ -1,7 +1,7 @@
 import { ChunkedBytes } from '../json/chunked-bytes.ts'
 import type { Call } from '../plugin/call.ts'
 import type { DirectNext } from '../plugin/direct-stage.ts'
-import { copyReply, isFailure } from '../plugin/reply.ts'
+import { isFailure, withVerification } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
@@ -48,7 +48,7 @@ export const withCallMetrics = (
     if (!isReply(reply)) throw new TypeError('a plugin returned neither a result in bytes nor a failure')
     if (reply.credits !== undefined) credits.add(reply.credits)
     recordEnd(call, isFailure(reply) ? reply.kind : 'ok')
-    return verifies ? withVerification(reply) : reply
+    return verifies ? withUnverified(reply) : reply
   }
   const recordBug = (bug: unknown, call: Call): never => {
     recordEnd(call, 'internal')
@@ -77,8 +77,8 @@ export const withCallMetrics = (
 }
 
 /** What no stage has verified says so: a stage that verifies lets calls pass it. */
-const withVerification = (reply: Reply): Reply =>
-  isFailure(reply) || reply.verified !== undefined || reply.source === 'local' ? reply : copyReply(reply, { verified: 'none' })
+const withUnverified = (reply: Reply): Reply =>
+  isFailure(reply) || reply.verified !== undefined || reply.source === 'local' ? reply : withVerification(reply, 'none')
 
 /** The types promise it, but not for a plugin written in JavaScript. */
 export const isReply = (reply: Reply | undefined): boolean =>

@@ -581,6 +581,10 @@ t.test('of an external plugin, the operator is told the file and line of what fa
   }
   const { network } = await build({ handle: (call, next) => next(call) })
   await t.rejects(async () => network.run(fakeCall('eth_chainId')), { plugin: 'outside', message: /called next\(\)/ })
+  const passing = await build({ passes: () => fail() })
+  await t.rejects(async () => passing.network.run(fakeCall('eth_chainId')), { plugin: 'outside', message: place })
+  const handling = await build({ passes: () => false })
+  t.equal(valueOrErrorCode(await handling.network.run(fakeCall('eth_chainId'))), '0x1')
   const working = await build({ admit: () => undefined, offers: () => false })
   t.same([working.network.admit(fakeOrigin()), valueOrErrorCode(await working.network.run(fakeCall('eth_chainId')))], [undefined, '0x1'])
   t.same(working.network.describeMethods(), [], 'what a plugin refuses is not described')
