@@ -185,7 +185,7 @@ export class HistoryAnswers {
     const selected = blockSelectorOf(method, call.context.request.params)
     if (selected !== undefined && 'hash' in selected) return { hash: selected.hash.toLowerCase(), number: undefined }
     const named = selected?.from ?? 'latest'
-    const number = await numberOf(named, call, next, { heads, refuseWrong })
+    const number = await numberOf(named, call, next, { heads, headers, refuseWrong })
     if (typeof number !== 'number') return number
     const { head = Infinity, reportedHeight } = heads.snapshot
     if (number > Math.max(head, reportedHeight)) {

@@ -83,8 +83,8 @@ export class LogAnswers {
       const reply = await next(call)
       return isFailure(reply) ? reply : notLinked(call)
     }
-    const from = await numberOf(blocks?.from ?? 'latest', call, next, { heads, refuseWrong })
-    const to = await numberOf(blocks?.to ?? 'latest', call, next, { heads, refuseWrong })
+    const from = await numberOf(blocks?.from ?? 'latest', call, next, { heads, headers, refuseWrong })
+    const to = await numberOf(blocks?.to ?? 'latest', call, next, { heads, headers, refuseWrong })
     if (typeof from !== 'number') return from
     if (typeof to !== 'number') return to
     const { head = Infinity, reportedHeight } = heads.snapshot

@@ -81,24 +81,37 @@ export const votersOf = ({ context: { upstreams } }: VerifiedCall, heads: Servic
 export const voterCountOf = ({ context: { upstreams } }: VerifiedCall, heads: Services['heads']): number =>
   upstreams.filter(({ name }) => heads.exclusionOf(name) !== 'chain').length
 
-/** The number of the block that a tag names: of the newest block as far as it is known, else as the node says. */
+export interface FinalBlock {
+  readonly number: number
+  /** By the beacon chain. */
+  readonly isProven: boolean
+}
+
+interface TagOptions {
+  readonly heads: Services['heads']
+  readonly headers: { finalBlockOf(call: VerifiedCall): Promise<FinalBlock | undefined> }
+  refuseWrong(result: Result, wrong: { readonly cause: string }, call: VerifiedCall): Failure
+}
+
+/**
+ * The number of the block that a tag names: of the newest block as far as it is known, of a final one as the beacon chain proves it, else as the node says. What it says
+ * of `safe` and `finalized` is not below what other nodes have shown to be final.
+ */
 export const numberOf = async (
   block: number | string,
   call: VerifiedCall,
   next: NextPlugin,
-  {
-    heads,
-    refuseWrong,
-  }: { readonly heads: Services['heads']; refuseWrong(result: Result, wrong: { readonly cause: string }, call: VerifiedCall): Failure },
+  { heads, headers, refuseWrong }: TagOptions,
 ): Promise<number | Failure> => {
   if (typeof block === 'number') return block
   const { head, reportedHeight } = heads.snapshot
   if (block === 'earliest') return 0
   if (block === 'latest' && head !== undefined) return Math.max(head, reportedHeight)
+  const final = block === 'safe' || block === 'finalized' ? await headers.finalBlockOf(call) : undefined
+  if (block === 'finalized' && final?.isProven === true) return final.number
   const reply = await send(call, { method: 'eth_getBlockByNumber', params: [block, false] }, next)
   if (isFailure(reply)) return reply
   const found = toJson(reply)
-  return (
-    (isJsonObject(found) ? parseHexQuantity(found['number']) : undefined) ?? refuseWrong(reply, { cause: 'the block has no number' }, call)
-  )
+  const number = isJsonObject(found) ? parseHexQuantity(found['number']) : undefined
+  return number === undefined ? refuseWrong(reply, { cause: 'the block has no number' }, call) : Math.max(number, final?.number ?? 0)
 }

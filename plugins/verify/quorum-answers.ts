@@ -85,7 +85,7 @@ export class QuorumAnswers {
     const pinned: number[] = []
     let hash: string | undefined
     for (const block of blocks.from === blocks.to ? [blocks.to] : [blocks.from, blocks.to]) {
-      const number = await numberOf(block, call, next, { heads, refuseWrong })
+      const number = await numberOf(block, call, next, { heads, headers, refuseWrong })
       if (typeof number !== 'number') return number
       if (block === 'latest') {
         const header = await headers.latest(number, call)

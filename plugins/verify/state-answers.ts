@@ -119,7 +119,7 @@ export class StateAnswers {
       const param = call.context.request.params[method.blockParam ?? 0] ?? blocks.hash
       return isFailed(header) ? header : { header, param, number: undefined }
     }
-    const number = await numberOf(blocks?.from ?? 'latest', call, next, { heads, refuseWrong })
+    const number = await numberOf(blocks?.from ?? 'latest', call, next, { heads, headers, refuseWrong })
     if (typeof number !== 'number') return number
     const header = await (blocks?.from === 'latest' ? headers.latest(number, call) : headers.at(number, call))
     return header === undefined ? headers.notTrusted : { header, param: toHexQuantity(header.number), number: header.number }

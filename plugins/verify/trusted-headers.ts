@@ -6,6 +6,7 @@ import { toTrustedHeader } from './block-header.ts'
 import type { TrustedHeader } from './block-header.ts'
 import { isSameHex } from './hex.ts'
 import { notAgreed, notSigned, voterCountOf, votersOf } from './node-requests.ts'
+import type { FinalBlock } from './node-requests.ts'
 import type { VerifiedCall } from './verified-call.ts'
 import { agreedValue, requiredVotesOf } from './votes.ts'
 
@@ -37,7 +38,7 @@ interface TrustedHeadersOptions {
 }
 
 interface BeaconTrust {
-  readonly headers: Pick<BeaconHeaders, 'latest' | 'at' | 'forget'>
+  readonly headers: Pick<BeaconHeaders, 'latest' | 'at' | 'forget' | 'finalNumber'>
   /** Of blocks about which the beacon chain says nothing, the headers that nodes agree on are enough. */
   readonly isAgreementEnough: boolean
 }
@@ -92,6 +93,20 @@ export class TrustedHeaders {
     return this.#beacon === undefined
       ? this.#agreedFrom(number, call, least)
       : this.#signedOr(this.#beacon.headers.latest(call), number, call, least)
+  }
+
+  /**
+   * The newest final block: as the beacon chain proves it, or else the newest one that enough nodes call final, as polls have it. Undefined where neither says anything.
+   */
+  async finalBlockOf(call: VerifiedCall): Promise<FinalBlock | undefined> {
+    const proven = await this.#beacon?.headers.finalNumber()
+    if (proven !== undefined) return { number: proven, isProven: true }
+    const { heads } = this.#services
+    const voters = votersOf(call, heads)
+    const numbers = voters.flatMap(({ name }) => heads.snapshot.finalizedBlockOf(name)?.number ?? []).toSorted((one, other) => other - one)
+    const required = requiredVotesOf(this.#agree, voterCountOf(call, heads))(numbers.length, voters.length - numbers.length)
+    const number = numbers[required - 1]
+    return number === undefined ? undefined : { number, isProven: false }
   }
 
   async #signedOr(signed: Promise<Found>, number: number, call: VerifiedCall, least?: number): Promise<TrustedHeader | undefined> {

@@ -11,7 +11,7 @@ import type { RefuseWrong } from '../wrong-results.ts'
 import type { BeaconHeads, SignedBlock } from './beacon-heads.ts'
 
 interface BeaconHeadersOptions {
-  readonly beacon: Pick<BeaconHeads, 'head' | 'isFailing' | 'signedBefore' | 'use' | 'next'>
+  readonly beacon: Pick<BeaconHeads, 'head' | 'finalNumber' | 'isFailing' | 'signedBefore' | 'use' | 'next'>
   /** For a block that is not signed yet. */
   readonly maxWaitMs: number
   /** The header with that hash, if it is known. */
@@ -60,10 +60,20 @@ export class BeaconHeaders {
 
   /** The newest block that is signed: one or two behind those that nodes have. */
   async latest(call: VerifiedCall): Promise<Found> {
+    const head = await this.#newest()
+    return head === undefined ? 'unknown' : this.#headerOf(head, call)
+  }
+
+  /** Of the newest final block; undefined where the newest signed one is not known, and since the fork Gloas. */
+  async finalNumber(): Promise<number | undefined> {
+    return (await this.#newest()) === undefined ? undefined : this.#options.beacon.finalNumber
+  }
+
+  async #newest(): Promise<SignedBlock | undefined> {
     const { beacon, maxWaitMs } = this.#options
     beacon.use()
     if (beacon.head === undefined && !beacon.isFailing) await beacon.next(maxWaitMs)
-    return beacon.head === undefined ? 'unknown' : this.#headerOf(beacon.head, call)
+    return beacon.head
   }
 
   /** A block that nodes have, and that is not signed yet, is waited for. */

@@ -73,6 +73,11 @@ export class BeaconHeads {
     return head !== undefined && this.#services.clock.now() - timeOf(this.#chain, head.slot) <= maxHeadAgeMs ? head : undefined
   }
 
+  /** Of the newest final block that is known; undefined since the fork Gloas, whose beacon headers have none. */
+  get finalNumber(): number | undefined {
+    return this.#client?.finalized.blockNumber
+  }
+
   /** The newest one that has been known for so long. */
   signedBefore(ageMs: number): SignedBlock | undefined {
     const now = this.#services.clock.monotonic()

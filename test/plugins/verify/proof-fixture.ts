@@ -34,8 +34,8 @@ interface ProofOptions {
   readonly onWait?: (timeoutMs: number) => void
   /** The newest block of each node, as its polls have it. */
   readonly polledHeads?: () => Readonly<Record<string, { readonly number: number; readonly hash: string }>>
-  /** The newest finalized block. */
-  readonly finalized?: number
+  /** The newest finalized block: of all nodes, or of each as its polls have it. */
+  readonly finalized?: number | Readonly<Record<string, number>>
   /** The option, as the plugin gets it. */
   readonly beacon?: object
 }
@@ -78,7 +78,10 @@ export const openProofs = (
   }
   let headVersion = 0
   let finalityVersion = 0
-  const finalizedBlockOf = () => (finalized === undefined ? undefined : { number: finalized, hash: '' })
+  const finalizedBlockOf = (name = '') => {
+    const number = typeof finalized === 'object' ? finalized[name] : finalized
+    return number === undefined ? undefined : { number, hash: '' }
+  }
   let hasWaited = false
   const listeners = new Set<FeedListener>()
   const snapshot = (): Partial<ChainSnapshot> => ({ head: head(), reportedHeight, headVersion, finalityVersion, finalizedBlockOf })

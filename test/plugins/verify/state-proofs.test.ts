@@ -9,6 +9,10 @@ import { openProofs } from './proof-fixture.ts'
 import type { Node } from './proof-fixture.ts'
 import type { JsonMembers } from './verify-fixture.ts'
 
+const defaultChangeCount = 300
+/** `--changes 10000` runs the long form. */
+const changeCount = process.argv.includes('--changes') ? Number(process.argv[process.argv.indexOf('--changes') + 1]) : defaultChangeCount
+
 t.test('state of a real node', async t => {
   const chain = await startAnvilChain()
   t.teardown(() => chain.stop())
@@ -20,6 +24,13 @@ t.test('state of a real node', async t => {
   const slots = ['0x0', '0x1', `0x${'ab'.repeat(32)}`]
   // A storage with branches.
   for (let i = 2; i < 60; i++) await chain.request('anvil_setStorageAt', emitter.address, toSlot(i), toSlot(i * 1_000))
+  // An account with code and one value, and one whose storage was emptied.
+  const [single, emptied] = [`0x${'5a'.repeat(20)}`, `0x${'5b'.repeat(20)}`]
+  for (const address of [single, emptied]) await chain.request('anvil_setStorageAt', address, toSlot(1), toSlot(9))
+  await chain.request('anvil_setCode', single, '0x6001')
+  await chain.request('anvil_mine', '0x1')
+  const whenFilled = await chain.request<string>('eth_blockNumber')
+  await chain.request('anvil_setStorageAt', emptied, toSlot(1), toSlot(0))
   await chain.request('anvil_mine', '0x50')
   const head = Number(await chain.request<string>('eth_blockNumber'))
 
@@ -125,6 +136,43 @@ t.test('state of a real node', async t => {
     )
   })
 
+  t.test('with any change of any answer is refused, or is the truth', async t => {
+    const known = new Map<string, Json>()
+    const kept: Node = async request => {
+      const key = JSON.stringify(request)
+      if (!known.has(key)) known.set(key, (await honest(request))!)
+      return structuredClone(known.get(key)!)
+    }
+    const blocks = ['latest', whenFilled, toHexQuantity(head - 1)]
+    const asked = [
+      ...questions,
+      ...[single, emptied].flatMap(address => [
+        ...(['eth_getBalance', 'eth_getTransactionCount', 'eth_getCode'] as const).map(method => [method, address] as const),
+        ...[1, 2].map(slot => ['eth_getStorageAt', address, toSlot(slot)] as const),
+      ]),
+    ].flatMap(question => blocks.map(block => [...question, block] as const))
+    const others = await Promise.all(
+      [account, nobody, emitter.address, single, emptied].flatMap(address =>
+        [0, 1, 42].flatMap(slot => blocks.map(block => kept({ method: 'eth_getProof', params: [address, [toSlot(slot)], block] }))),
+      ),
+    )
+    const outcomes = { refused: 0, right: 0 }
+    await fc.assert(
+      fc.asyncProperty(fc.nat(), fc.array(anyEdit, { minLength: 1, maxLength: 3 }), fc.nat(), async (which, edits, other) => {
+        const [method, ...params] = asked[which % asked.length]!
+        const truth = (await kept({ method, params })) as string
+        const changing: Node = async request =>
+          edits.reduce<Json>((value, edit) => change(value, edit, others[other % others.length]!), (await kept(request))!)
+        const reply = await openProofs({ liar: changing, honest: kept }, { head: () => head }).call(method, ...params)
+        outcomes[reply === undefined ? 'refused' : 'right'] += 1
+        if (reply !== undefined) t.equal(reply, truth, JSON.stringify([method, ...params]))
+      }),
+      { numRuns: changeCount },
+    )
+    t.ok(outcomes.refused > 0 && outcomes.right > 0, JSON.stringify(outcomes))
+    if (changeCount > defaultChangeCount) console.log(`# ${JSON.stringify(outcomes)}`)
+  })
+
   t.test('a header that looks right is trusted only where nodes agree on it', async t => {
     const forge = lying('eth_getBlockByNumber', block => {
       const forged = { ...(block as JsonMembers), stateRoot: toSlot(1) }
@@ -191,6 +239,26 @@ t.test('state of a real node', async t => {
     const [method, ...params] = balance
     t.equal(await gateway.call(method, ...params), undefined)
     t.equal(waitedMs, 4_000)
+  })
+
+  t.test('`safe` and `finalized` are not older than what a majority of nodes calls final', async t => {
+    const old = lying('eth_getBlockByNumber', (block, { params }) =>
+      ['safe', 'finalized'].includes(String(params[0])) ? chain.request('eth_getBlockByNumber', '0x2', false) : block,
+    )
+    const nodes = { one: old, two: honest, three: honest }
+    for (const [finalized, expected] of [
+      [{ one: 2, two: 10, three: 12 }, '0xa'],
+      [{ one: 40, two: 12, three: 10 }, '0xc'],
+      [{ one: 2, two: 10 }, '0x2'],
+      [{ two: 10 }, '0x2'],
+    ] as const) {
+      const { call } = openProofs(nodes, { head: () => head, finalized })
+      for (const tag of ['safe', 'finalized']) t.match(await call('eth_getBlockByNumber', tag, false), { number: expected })
+      t.equal(
+        await call('eth_getTransactionCount', account, 'finalized'),
+        await chain.request('eth_getTransactionCount', account, expected),
+      )
+    }
   })
 
   t.test('the header of a final block is requested once, until finality is reverted', async t => {
@@ -314,4 +382,65 @@ t.test('state of a real node', async t => {
 /** A number in 32 bytes. */
 function toSlot(value: number): string {
   return `0x${value.toString(16).padStart(64, '0')}`
+}
+
+/** One change of an answer: of the member at the end of the path, by its kind. */
+interface Edit {
+  readonly path: readonly number[]
+  readonly kind: number
+  readonly at: number
+  readonly bits: number
+}
+
+const anyEdit = fc.record<Edit>({
+  path: fc.array(fc.nat(1_000), { maxLength: 5 }),
+  kind: fc.nat(1_000),
+  at: fc.nat(10_000),
+  bits: fc.integer({ min: 1, max: 255 }),
+})
+
+const change = (value: Json, { path: [first, ...path], ...edit }: Edit, other: Json): Json => {
+  const keys = typeof value === 'object' && value !== null ? Object.keys(value) : []
+  const key = first === undefined ? undefined : keys[first % (keys.length + 1)]
+  if (key === undefined) return editsOf(value, edit, other)[edit.kind % editsOf(value, edit, other).length]!
+  if (Array.isArray(value)) return value.with(Number(key), change(value[Number(key)] as Json, { ...edit, path }, other))
+  const members = value as JsonMembers
+  return { ...members, [key]: change(members[key]!, { ...edit, path }, other) }
+}
+
+const editsOf = (value: Json, { at, bits }: Omit<Edit, 'path'>, other: Json): readonly Json[] => {
+  const anywhere: readonly Json[] = [null, 0, '0x', '0x0', `0x${'00'.repeat(32)}`, 'x', [], {}, other]
+  if (typeof value === 'string' && value.length > 3) {
+    const bytes = Buffer.from(value.slice(2).padStart(2 * Math.ceil((value.length - 2) / 2), '0'), 'hex')
+    const changed = Buffer.from(bytes)
+    changed[at % changed.length]! ^= bits
+    const hex = (buffer: Uint8Array): string => `0x${Buffer.from(buffer).toString('hex')}`
+    const cut = at % bytes.length
+    const texts = [
+      hex(changed),
+      hex(changed),
+      hex(bytes.subarray(cut)),
+      hex(bytes.subarray(0, cut)),
+      `${value}00`,
+      value.slice(0, -1),
+      value.toUpperCase(),
+    ]
+    return [...texts, hex(Buffer.alloc(bytes.length)), ...anywhere]
+  }
+  if (Array.isArray(value)) {
+    const list = value as readonly Json[]
+    const i = at % Math.max(1, list.length)
+    return [
+      list.toSpliced(i, 1),
+      list.slice(0, i),
+      list.slice(i),
+      list.toReversed(),
+      [...list, ...list],
+      list.toSpliced(i, 0, list[bits % list.length] ?? null),
+      ...anywhere,
+    ]
+  }
+  if (typeof value !== 'object' || value === null) return anywhere
+  const entries = Object.entries(value)
+  return [Object.fromEntries(entries.toSpliced(at % Math.max(1, entries.length), 1)), ...anywhere]
 }

@@ -36,6 +36,7 @@ t.test('headers that the beacon chain proves', async t => {
   const head = Number(await chain.request<string>('eth_blockNumber'))
   const hashOf = async (number: number) =>
     String((await chain.request<JsonMembers>('eth_getBlockByNumber', toHexQuantity(number), false))['hash'])
+  const finalBlock = { hash: await hashOf(head - 20), number: head - 20 }
   const [signedHash, headHash] = [await hashOf(head - 1), await hashOf(head)]
 
   const honest: Node = ({ method, params }) => chain.request<Json>(method, ...params)
@@ -69,10 +70,10 @@ t.test('headers that the beacon chain proves', async t => {
   ) => {
     const clock = new TestClock()
     let block = signed
-    const answers = honestAnswers(model, { now: () => gateway.clock.now(), block: () => block })
+    const answers = honestAnswers(model, { now: () => gateway.clock.now(), block: () => block, finalBlock })
     const node = await startBeaconNode((path, request) => (isDown ? undefined : answers(path, request)))
     t.teardown(() => node.stop())
-    const checkpoint = checkpointAt(model, slotAt(model.chain, clock.now()) - 40)
+    const checkpoint = checkpointAt(model, slotAt(model.chain, clock.now()) - 200)
     const gateway = openProofs(nodes, {
       ...options,
       head: () => knownHead,
@@ -252,6 +253,21 @@ t.test('headers that the beacon chain proves', async t => {
     const reply = await gateway.reply('eth_getLogs', filter)
     t.match(reply, { verified: 'proof' })
     t.same(await gateway.call('eth_getLogs', filter), await chain.request('eth_getLogs', filter))
+  })
+
+  t.test('`finalized` is the block that the beacon chain has as final, whatever nodes say', async t => {
+    const saying =
+      (number: number): Node =>
+      request =>
+        honest(request.params[0] === 'finalized' ? { ...request, params: [toHexQuantity(number), false] } : request)
+    for (const number of [2, head]) {
+      const gateway = await open(t, { one: saying(number), two: saying(number) })
+      const reply = await gateway.reply('eth_getBlockByNumber', 'finalized', false)
+      t.match(reply, { verified: 'proof' })
+      t.match(await gateway.call('eth_getBlockByNumber', 'finalized', false), { hash: finalBlock.hash })
+    }
+    const lenient = await open(t, { one: saying(2), two: saying(2) }, { isDown: true, otherwise: 'agree' })
+    t.match(await lenient.call('eth_getBlockByNumber', 'finalized', false), { number: '0x2' }, 'else as nodes say')
   })
 
   t.test('and logs of subscriptions are those of blocks that are signed', async t => {

@@ -57,6 +57,7 @@ interface UpdateOptions extends HeaderOptions {
   /** Of the newest finalized block; none for an update of the newest block. */
   readonly finalizedSlot?: number
   readonly hasNextCommittee?: boolean
+  readonly finalBlock?: ModelBlock | undefined
   readonly signatureSlot?: number
   readonly signers?: number
   /** Whose committee signs. */
@@ -144,8 +145,8 @@ export class ModelBeacon {
   }
 
   update(slot: number, options: UpdateOptions = {}): Members {
-    const { block, finalizedSlot, hasNextCommittee = false, signatureSlot = slot + 1, signers = membersPerCommittee } = options
-    const finalized = finalizedSlot === undefined ? undefined : this.header(finalizedSlot)
+    const { block, finalizedSlot, finalBlock, hasNextCommittee = false, signatureSlot = slot + 1, signers = membersPerCommittee } = options
+    const finalized = finalizedSlot === undefined ? undefined : this.header(finalizedSlot, finalBlock && { block: finalBlock })
     const finalizedRoot = finalized && this.rootOf(finalized)
     const attested = this.header(slot, { ...(block && { block }), ...(finalizedRoot && { finalizedRoot }) })
     const state = this.state(slot, finalizedRoot)
@@ -227,9 +228,9 @@ export const startBeaconNode = async (answers: Answers) => {
 /** The answers of an honest node of the chain at the time, whose newest signed block is that of the slot. */
 export const honestAnswers = (
   model: ModelBeacon,
-  options: { now(): number; block?(slot: number): ModelBlock; gloasEpoch?: number },
+  options: { now(): number; block?(slot: number): ModelBlock; readonly finalBlock?: ModelBlock; gloasEpoch?: number },
 ): Answers => {
-  const { now, block = blockOf, gloasEpoch } = options
+  const { now, block = blockOf, finalBlock, gloasEpoch } = options
   return path => {
     const slot = slotAt(model.chain, now())
     const [name = '', query = ''] = path.split('?')
@@ -249,7 +250,7 @@ export const honestAnswers = (
       })
     }
     const head = slot - 1
-    if (name === 'finality_update') return { data: model.update(head, { finalizedSlot: head - 96, block: block(head) }) }
+    if (name === 'finality_update') return { data: model.update(head, { finalizedSlot: head - 96, finalBlock, block: block(head) }) }
     return name === 'optimistic_update' ? { data: model.update(head, { block: block(head) }) } : undefined
   }
 }
