@@ -5,7 +5,7 @@ const decisions = {
   name: 'tollgate_policy_decisions_total',
   type: 'counter',
   help: 'Calls that the policy service was asked about, by its answer.',
-  labels: ['network', 'decision'],
+  labels: ['decision'],
 }
 
 /** So long after a failure the service is asked again. */

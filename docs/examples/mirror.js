@@ -6,7 +6,7 @@ const mirroredCalls = {
   name: 'tollgate_mirrored_calls_total',
   type: 'counter',
   help: 'Calls that were sent to a second node too, by whether its answer was the same.',
-  labels: ['network', 'answer'],
+  labels: ['answer'],
 }
 
 export default definePlugin({

@@ -5,7 +5,7 @@ const slowCalls = {
   name: 'tollgate_slow_calls_total',
   type: 'counter',
   help: 'Calls that took longer than the threshold of slow-log.',
-  labels: ['network'],
+  labels: [],
 }
 
 export default definePlugin({

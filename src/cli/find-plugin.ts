@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs'
-import { isAbsolute, join, normalize } from 'node:path'
+import { existsSync, realpathSync } from 'node:fs'
+import { isAbsolute, join, normalize, relative, resolve, sep } from 'node:path'
 import { displayPath } from '../config/config-files.ts'
 import { describeOptions } from '../config/describe-options.ts'
 import type { OptionDescription } from '../config/describe-options.ts'
@@ -16,7 +16,7 @@ import { CommandError } from './command.ts'
 
 /** What was found under a name: a plugin, or why there is none. */
 interface PluginLookup {
-  /** The name: as a step has it in `use`, or as an operator typed it. */
+  /** As a step of a network of the directory has it in `use`. */
   readonly use: string
   /** Its file, as operators see it. */
   readonly file: string
@@ -35,7 +35,7 @@ export const findPlugin = async (
   const isBuiltIn = builtIn.some(plugin => plugin.name === name)
   // The plugins of networks run code, and may print, as they are loaded.
   const listed = isBuiltIn ? listBuiltIn(builtIn) : await listPlugins(builtIn, dir, env)
-  const { plugin, ...lookup } = listed.find(each => each.plugin?.name === name) ?? (await loadPluginFrom(name))
+  const { plugin, ...lookup } = listed.find(each => each.plugin?.name === name) ?? (await loadPluginFrom(name, dir))
   if (plugin !== undefined) return { ...lookup, plugin }
   if (isPath(name)) throw new CommandError(lookup.reason ?? `${name} has no plugin`)
   const names = listed.flatMap(each => each.plugin?.name ?? [])
@@ -78,13 +78,21 @@ const externalUses = (network: Json): readonly string[] => {
   return steps.flatMap(step => (isJsonObject(step) && typeof step['use'] === 'string' && step['use'] !== '' ? [step['use']] : []))
 }
 
-/** An external plugin by its file or package, relative to the current folder. */
-const loadPluginFrom = async (name: string): Promise<PluginLookup> => {
+/** An external plugin by its file or package, relative to the current folder; networks of `dir` may use it. */
+const loadPluginFrom = async (name: string, dir: string): Promise<PluginLookup> => {
   // A shell completes the name of a file without `./`, which would be a package.
   const use = /\.[cm]?[jt]s$/.test(name) && existsSync(name) && !isAbsolute(name) ? `./${normalize(name)}` : name
   const loaded = await loadPlugin(use, join(process.cwd(), 'file'))
-  if ('plugin' in loaded) return { use, file: displayPath(loaded.file.path), plugin: loaded.plugin }
-  return { use, file: use, reason: loaded.reason }
+  if (!('plugin' in loaded)) return { use, file: use, reason: loaded.reason }
+  const { file, plugin } = loaded
+  return { use: isPath(use) ? pathForNetworks(dir, file.path) : use, file: displayPath(file.path), plugin }
+}
+
+/** Paths are relative to the file of the network. */
+const pathForNetworks = (dir: string, path: string): string => {
+  const folder = existsSync(dir) ? realpathSync(dir) : resolve(dir)
+  const found = relative(join(folder, 'networks'), path).replaceAll(sep, '/')
+  return found.startsWith('.') ? found : `./${found}`
 }
 
 /** In place of the file of a built-in plugin. */

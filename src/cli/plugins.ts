@@ -82,7 +82,7 @@ const formatPlugin = (plugin: AnyPlugin, use: string): readonly string[] => {
 }
 
 const contextLines = ({ reads = [], writes = [], terminal, shares, repeats, once }: AnyPlugin): readonly string[] => {
-  const keys = (name: string, list: readonly string[]) => (list.length === 0 ? [] : [`${name} the context ${list.join(', ')}.`])
+  const keys = (name: string, list: readonly string[]) => (list.length === 0 ? [] : [`${name} of the context: ${list.join(', ')}.`])
   return [
     ...keys('Reads', reads),
     ...keys('Writes', writes),

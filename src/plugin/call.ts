@@ -92,7 +92,12 @@ export type RequestLogSetting = 'withoutParams' | 'off'
 
 /** An API key as it is stored: never the secret itself. A missing list allows everything. */
 export interface Key {
+  /** Of this key alone: one that replaces it has its name and project, and another id. */
   readonly id: string
+  /** What people call it. */
+  readonly name?: string
+  /** What it is part of: keys of one project are shown together. */
+  readonly project?: string
   readonly networks?: readonly string[]
   readonly methods?: readonly string[]
   readonly origins?: readonly string[]

@@ -213,7 +213,10 @@ export const assertKnownMethods = (references: readonly { readonly path: Path; r
     .filter(({ method }) => (method.includes('*') ? !methods.names.some(createNameMatcher([method])) : methods.get(method) === undefined))
     .map(({ path, method }) => {
       const hint = didYouMean(method, methods.names)
-      return { path, message: `the method ${method} is not in the method table${hint === undefined ? '' : `; ${hint}`}` }
+      const fault = method.includes('*')
+        ? `no method of the method table fits ${method}`
+        : `the method ${method} is not in the method table`
+      return { path, message: `${fault}${hint === undefined ? '' : `; ${hint}`}` }
     })
   if (issues.length > 0) throw new Misconfigured(issues)
 }

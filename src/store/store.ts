@@ -79,10 +79,6 @@ export interface Declaration {
 
 /** A key as it is stored, by the hash of its text. */
 export interface KeyRow extends Key {
-  /** What people call it. */
-  readonly name?: string
-  /** What it is part of: keys of one project are shown together. */
-  readonly project?: string
   /** Id of the account. */
   readonly account: string
   readonly created: number

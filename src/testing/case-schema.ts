@@ -75,6 +75,7 @@ export const caseFileSchema = {
           account: { type: 'string', description: 'Name of the account; that of the key unless given.' },
           plan: { type: 'string', description: 'Plan of the account; the first plan unless given.' },
           credits: { type: 'integer', minimum: 0, description: 'Credits of a day, in place of the plan’s.' },
+          project: { type: 'string', description: 'Project of the key.' },
           networks: { ...nameList, description: 'Networks that the key allows.' },
           methods: { ...nameList, description: 'Methods that the key allows.' },
           origins: { ...nameList, description: 'Origins that the key allows.' },

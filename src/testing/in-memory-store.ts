@@ -32,6 +32,7 @@ export interface TestKey {
   readonly plan?: string
   /** Credits a day of the account, in place of the plan's. */
   readonly credits?: number
+  readonly project?: string
   /** As the key has them: a missing list allows everything. */
   readonly networks?: readonly string[]
   readonly methods?: readonly string[]
@@ -83,11 +84,13 @@ export class InMemoryKeys implements KeyStore {
 }
 
 const toRow = (name: string, key: TestKey, defaultPlan: string): KeyWithAccount => {
-  const { account = name, plan = defaultPlan, credits, networks, methods, origins, verify, revoked, suspended } = key
+  const { account = name, plan = defaultPlan, credits, project, networks, methods, origins, verify, revoked, suspended } = key
   return {
     account: { id: `acc_${account}`, name: account, plan, ...(credits !== undefined && { credits }), created: 0 },
     key: {
       id: `key_${name}`,
+      name,
+      ...(project !== undefined && { project }),
       account: `acc_${account}`,
       created: 0,
       hint: '',

@@ -143,12 +143,16 @@ t.test('a name that no plugin may have is refused', async t => {
 
 t.test('describe prints context, options and the step of a built-in plugin, or of a file', async t => {
   const { out } = await runInProcess('describe', 'credits')
-  t.match(out, ['credits: Charges the cost', 'Reads the context request, key, account.', 'Writes the context account.'])
+  t.match(out, ['credits: Charges the cost', 'Reads of the context: request, key, account.', 'Writes of the context: account.'])
   t.ok(out.includes('  grace: integer (>= 1)'))
   t.equal(out.at(-1), '  - credits: {}')
   const external = await runInProcess('describe', './docs/examples/region-access.js')
   t.ok(external.out.includes('  allowed: list of string, required'))
-  t.match(external.out.slice(-2), ['  - use: ./docs/examples/region-access.js', /^ {4}with: \{ allowed: /])
+  t.match(
+    external.out.slice(-2),
+    ['  - use: ../../docs/examples/region-access.js', /^ {4}with: \{ allowed: /],
+    'with the path as a network has it',
+  )
   const [json = ''] = (await runInProcess('describe', 'cache', '--json')).out
   t.match(JSON.parse(json), { name: 'cache', shares: true, file: 'built in', options: { properties: { maxBytes: { default: '64MiB' } } } })
   t.match(await runInProcess('describe', 'failovr'), {

@@ -25,7 +25,7 @@ export const assertLocalFilesystem = (path: string, type: number): void => {
   const name = networkFilesystems.get(type)
   if (name === undefined) return
   throw new StoreError(
-    `the store's folder ${path} is on a network file system (${name}), which would corrupt it: ` + 'name a folder on a local disk',
+    `the store's folder ${path} is on a network file system (${name}), which would corrupt it: name a folder on a local disk`,
   )
 }
 

@@ -56,12 +56,12 @@ const setUp = async (t: Test) => {
   }
 }
 
-t.test('a key gives access to its account, with the plan and the lists of the key', async t => {
+t.test('a key gives access to its account, with the plan, and the name, the project and the lists of the key', async t => {
   const { accounts, addKey } = await setUp(t)
-  const key = await addKey({ networks: ['devnet'] })
+  const key = await addKey({ name: 'production', project: 'wallet', networks: ['devnet'] })
   t.match(await accounts.find(key), {
     kind: 'granted',
-    key: { networks: ['devnet'] },
+    key: { name: 'production', project: 'wallet', networks: ['devnet'] },
     account: { id: 'acc_1', name: 'alice', plan: core },
   })
 })
