@@ -22,10 +22,21 @@ export const explainStages = (
   const explainedCall = { ...call, credits: priceOf(toPricedCall(call, network)) }
   const explained = stages.map(({ step, stage }) => ({
     plugin: step.name,
-    ...(stage.explain?.(explainedCall) ?? { text: [step.plugin.summary.replace(/\.$/, '')] }),
+    ...(stage.explain?.(explainedCall) ?? explainBySummary({ step, stage }, call)),
   }))
   const end = explained.findIndex(({ ends }) => ends !== undefined)
   return end < 0 ? explained : explained.slice(0, end + 1)
+}
+
+/** Of a stage that does not explain calls, what it says of its methods is known. */
+const explainBySummary = ({ step, stage }: PipelineStage, { method, lookup }: CallToExplain): Explanation => {
+  const summary = step.plugin.summary.replace(/\.$/, '')
+  const { key, account } = lookup?.kind === 'granted' ? lookup : {}
+  const offered = stage.offers?.(method, key && account && { key, account }) ?? true
+  if (offered === true) return { text: [summary] }
+  return offered === 'answered'
+    ? { text: [summary, 'answers the method'], ends: 'answered' }
+    : { text: [summary, key === undefined ? 'refuses the method' : 'refuses the method to this caller'], ends: 'refused' }
 }
 
 /** A caller who is not known has nothing that a price could depend on. */

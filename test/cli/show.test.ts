@@ -164,6 +164,7 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
     step('envelope'),
     step('key-auth'),
     step('network-access'),
+    '  - use: ../gate.js\n',
     step('credits', '{ costs: { eth_call: 40 } }'),
     step('params', '{ methods: { eth_getProof: false } }'),
     step('cache', '{ methods: { eth_gasPrice: never } }'),
@@ -174,6 +175,13 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
     'gateway.yaml': `store: lmdb:data\nplans: { core: { dailyCredits: 100 } }\nlisten: { admin: "127.0.0.1:${admin}" }\n`,
     'methods/ethereum.yaml': readFileSync('configs/methods/ethereum.yaml', 'utf8'),
     'networks/main-chain.yaml': networkYaml('main-chain', network.join('')),
+    'gate.js': `export default {
+      name: 'gate', summary: 'Lets some calls pass.', options: { type: 'object' }, reads: ['request', 'key'],
+      create: () => ({
+        handle: (call, next) => next(call),
+        offers: (method, context) => method !== 'eth_syncing' || context?.key?.dailyCredits === undefined,
+      }),
+    }`,
   })
   const store = await openStore({ kind: 'lmdb', path: join(dir, 'data') }, systemClock)
   await store.addAccount({ id: 'a1', name: 'alice', plan: 'core', created: 0 })
@@ -232,6 +240,11 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
   t.equal(await codeOf('eth_call'), exitCodes.ok)
   t.equal(await codeOf('eth_chainId'), exitCodes.ok, 'it is answered')
   t.equal(await codeOf('eth_getProof'), exitCodes.failed, 'it would be refused')
+  const ofGate = await explain('eth_syncing', '--key', withLimit.key.reveal())
+  t.match(ofGate, /gate: refuses the call\n {2}Lets some calls pass\n {2}refuses the method to this caller$/, 'a plugin without explain()')
+  t.equal(await codeOf('eth_syncing', '--key', withLimit.key.reveal()), exitCodes.failed)
+  t.equal(await codeOf('eth_syncing', '--key', key), exitCodes.failed, 'network-access refuses it')
+  t.equal(await codeOf('eth_syncing'), exitCodes.ok)
   t.equal(await codeOf('eth_call', '--json', '--key', 'tg_wrong'), exitCodes.failed)
 })
 
