@@ -56,7 +56,7 @@ export const commandSummaries = {
   schema: 'Prints the JSON Schema of a kind of file, for YAML editors; with --write, writes all of them.',
   init: 'Writes a commented configuration to start from: gateway.yaml, a method table, and a network for a local node.',
   networks: 'Writes the file of a network, from a list of well-known chains; or lists these.',
-  nodes: 'Lists the nodes of all networks; drains one before maintenance, and puts it back.',
+  nodes: 'Lists the nodes of all networks, and what has kept calls from them; drains one before maintenance, and puts it back.',
   evidence: 'Lists wrong results of nodes, shows what proves that they are wrong, and clears them.',
   health: 'Asks the running gateway whether it should get traffic: exit code 0 or 1.',
   accounts: 'Adds, lists, changes and suspends accounts, one by one or from files; prints links to sign in to the dashboard.',

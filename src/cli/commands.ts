@@ -3,6 +3,14 @@ import { holdYoungGeneration } from '../runtime/gc-hints.ts'
 import { loadBuiltInPlugins } from './built-in-plugins.ts'
 import type { Command, CommandName } from './command.ts'
 
+const nodeCommands = async (): Promise<readonly Operation[]> => {
+  const [{ nodeOperations }, { incidentOperations }] = await Promise.all([
+    import('../portal/operations/node-operations.ts'),
+    import('../portal/operations/incident-operations.ts'),
+  ])
+  return [...nodeOperations, ...incidentOperations]
+}
+
 /** All commands. Each is loaded when it is called: the gateway takes half a second to load, and most commands need little of it. */
 export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>>> = {
   dev: async () => (await import('./dev.ts')).createDevCommand(await loadBuiltInPlugins()),
@@ -21,10 +29,11 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
   init: async () => (await import('./init.ts')).initCommand,
   networks: async () => (await import('./networks.ts')).networksCommand,
   nodes: async () =>
-    createOperationCommand('nodes', (await import('../portal/operations/node-operations.ts')).nodeOperations, {
+    createOperationCommand('nodes', await nodeCommands(), {
       'nodes list': 'each node with its state, lag and calls in flight',
       'nodes drain base-mainnet own': 'before maintenance: no new calls, those in flight finish',
       'nodes undrain base-mainnet own': 'sends calls to it again',
+      'nodes incidents --network base-mainnet': 'what kept calls from its nodes in the last day, and when',
     }),
   evidence: async () =>
     createOperationCommand('evidence', (await import('../portal/operations/evidence-operations.ts')).evidenceOperations, {

@@ -92,20 +92,37 @@ const reloadTimeoutMs = 60_000
 
 /** Asks the running gateway to reload, or (GET) what that would change. It reads the files itself, with its own environment. Throws CommandError. */
 const requestReload = async (config: GatewayConfig, method: 'GET' | 'POST'): Promise<ReloadResult> => {
+  const without = ' (without them, saved files are applied unless `watch` is false)'
+  const options = { method, timeoutMs: reloadTimeoutMs, statuses: [200, 422], without }
+  return (await requestWithToken(config, '/reload', options)) as ReloadResult // of the same version
+}
+
+interface TokenRequest {
+  readonly method?: 'GET' | 'POST'
+  readonly timeoutMs?: number
+  /** Others are errors. */
+  readonly statuses?: readonly number[]
+  /** What else can be done where the gateway cannot be asked. */
+  readonly without?: string
+}
+
+/** The JSON that the running gateway answers the operator. Throws CommandError. */
+export const requestWithToken = async (
+  config: GatewayConfig,
+  path: string,
+  { method = 'GET', timeoutMs = statusTimeoutMs, statuses = [200], without = '' }: TokenRequest = {},
+): Promise<unknown> => {
   const url = adminUrl(config)
   const { token } = config.admin
   if (url === undefined || token === undefined)
-    throw new CommandError(
-      'the running gateway cannot be asked: that requires listen.admin with a fixed port, and admin.token (without them, saved files are applied unless `watch` is false)',
-    )
+    throw new CommandError(`the running gateway cannot be asked: that requires listen.admin with a fixed port, and admin.token${without}`)
   const headers = { authorization: `Bearer ${token.reveal()}` }
-  const response = await requestAdmin(config, url, '/reload', { method, headers, timeoutMs: reloadTimeoutMs }).catch((error: unknown) => {
+  const response = await requestAdmin(config, url, path, { method, headers, timeoutMs }).catch((error: unknown) => {
     throw new CommandError(`no gateway answers at ${url}: ${describeFetchError(error)}`)
   })
   if (response.status === 401) throw new CommandError(`the gateway at ${url} has another admin.token`)
-  if (response.status !== 200 && response.status !== 422)
-    throw new CommandError(`the gateway at ${url} answers ${response.status} to ${method} /reload`)
-  return (await response.json()) as ReloadResult // of the same version
+  if (!statuses.includes(response.status)) throw new CommandError(`the gateway at ${url} answers ${response.status} to ${method} ${path}`)
+  return response.json()
 }
 
 /** What is printed of a reload, or of one that is not made. */

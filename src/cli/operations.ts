@@ -4,6 +4,7 @@ import type { NumberSchema, Schema, StringSchema } from '../plugin/options-schem
 import { ApiError } from '../portal/api-errors.ts'
 import type { FlagForm, Operation, OperationServices, TextBlock } from '../portal/operations/operation.ts'
 import { printablePattern } from '../util/printable-text.ts'
+import type { IncidentsJson } from '../portal/operations/incident-operations.ts'
 import { openMailer } from '../portal/mailer.ts'
 import { createPageQueries } from '../portal/queries/page-queries.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
@@ -179,6 +180,11 @@ const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { er
   async nodes() {
     const networks = await (await import('./gateway-status.ts')).fetchNetworkStatuses(config)
     return networks === undefined ? { networks: await configuredNetworks(dir, env), isLive: false } : { networks, isLive: true }
+  },
+  async readIncidents(network) {
+    const query = network === undefined ? '' : `?${new URLSearchParams({ network })}`
+    const { requestWithToken } = await import('./gateway-status.ts')
+    return (await requestWithToken(config, `/api/v1/overview/incidents${query}`)) as IncidentsJson // of the same version
   },
   /** A warning only: the `params` plugin of a network may add methods that no table has. */
   async checkMethods(names) {

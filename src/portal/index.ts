@@ -168,9 +168,14 @@ export const openOperatorApp = ({ observedNetworks, ...options }: OperatorListen
     ...{ name: 'the history of traffic', clock, log },
     open: async () => new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, read: traffic }),
   })
+  const networks = async () => {
+    const [found, recorded] = await Promise.all([options.networks(), incidents.whenOpen()])
+    recorded.recordStates(found)
+    return found
+  }
   const open = openOnce(async (token: AdminToken) =>
     (await import('./operator/operator-app.ts')).createOperatorApp(
-      { ...options, history: history.whenOpen, incidents: incidents.whenOpen },
+      { ...options, networks, history: history.whenOpen, incidents: incidents.whenOpen },
       token,
     ),
   )

@@ -13,7 +13,12 @@ import type { NodeStatus } from '../../src/services/node-status.ts'
 import { networkStatuses } from '../../src/server/network-status.ts'
 import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'
 import type { NodesJson } from '../../src/portal/operations/node-operations.ts'
+import type { ActivityJson } from '../../src/portal/operator/overview-routes.ts'
+import type { OperatorServices } from '../../src/portal/operator/operator-route.ts'
+import { createPageQueries } from '../../src/portal/queries/page-queries.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { tempStore } from '../store/temp-store.ts'
 import { TestClock } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
@@ -149,6 +154,7 @@ const exampleInputs: Readonly<
   'nodes list': () => ({}),
   'nodes drain': () => ({ ...onlyNode, force: true }),
   'nodes undrain': () => onlyNode,
+  'nodes incidents': () => ({ network: 'devnet' }),
   'evidence list': () => ({ network: 'devnet', node: 'node-2', hours: 24 }),
   'evidence show': () => ({ id: keptEvidence }),
   'evidence clear': () => onlyNode,
@@ -550,6 +556,23 @@ t.test("the operator's API", async t => {
     t.match((await operator.get('/overview/activity?range=24h&network=devnet')).json, { times: [], calls: { p95Ms: [] }, nodes: [] })
   })
 
+  t.test('incidents agree with the states that were shown last; the command lists them too', async t => {
+    t.equal((await operator.post('/nodes/devnet/node-1/drain', { force: true })).status, 200)
+    const [ongoing] = (await operator.get('/overview/incidents')).json.incidents
+    t.match(ongoing, { network: 'devnet', ended: null }, 'at once')
+    t.same((await operator.get('/overview/nodes')).json, { unusableNodes: 1, downNetworks: 1 })
+    const printed = await deployment.run('nodes', 'incidents', '--network', 'devnet')
+    t.match(printed.stdout, /ongoing +1 +devnet +node-1 +drained +an operator has drained it/)
+    t.equal((await operator.post('/nodes/devnet/node-1/undrain')).status, 200)
+    const { incidents } = (await operator.get('/overview/incidents')).json
+    t.ok(
+      incidents.every(({ ended }: { readonly ended: string | null }) => ended !== null),
+      'all have ended',
+    )
+    t.same(JSON.parse((await deployment.run('nodes', 'incidents', '--json')).stdout).incidents.length, incidents.length)
+    t.match((await operator.get('/nodes')).json.problems, { unusableNodes: 0, downNetworks: 0 })
+  })
+
   t.test('every response is as the OpenAPI document says, and every route is in it', async t => {
     const document = (await operator.get('/openapi.json')).json
     t.same(document, JSON.parse(JSON.stringify(operatorOpenApi(operatorRoutes, { version: document.info.version }))))
@@ -662,6 +685,9 @@ t.test('the figures of the last minute, or since the start, and those over time'
   t.same(await recent(), [46, 47], 'since the start')
   for (const calls of [15, 15, 15]) await pass(calls)
   t.same(await recent(), [60, 60], 'the last minute')
+  const { newest } = await history.recent()
+  const newestCalls = callFigures(Object.values(newest.counters.networks)).calls
+  t.same([newest.seconds, newestCalls], [15, 15], 'its end; since the reading of just now there is too little')
   failed.add(15)
   for (let i = 0; i < 15; i += 1) duration.observe(0.2)
   hits.add(3)
@@ -744,6 +770,46 @@ t.test('a node is drained by force alone where no other one gets calls of some c
   await t.rejects(operate('nodes drain', { network: 'n', node: 'a', force: false }, { a: {}, b: {} }), /^no other node of n is usable/)
 })
 
+t.test('before the start of the gateway, charts have what usage has counted, up to a gap', async t => {
+  const clock = new TestClock(Date.UTC(2_026, 0, 2, 12, 33, 1))
+  t.equal(clock.monotonic(), 1_000, 'it was started at 12:33')
+  const store = await tempStore(t, clock)
+  const hour = Math.floor(clock.now() / 3_600_000)
+  const fiveMinutes = Math.floor(clock.now() / 300_000)
+  const group = { account: 'acc_1', key: 'key_1', network: 'devnet', method: 'eth_call', forwarded: false, outcome: 'ok', credits: 3_000 }
+  const counts = [
+    { ...group, hour, fiveMinutes: fiveMinutes - 1, calls: 300 },
+    { ...group, hour, fiveMinutes: fiveMinutes - 1, calls: 30, outcome: 'unavailable', credits: 0 },
+    { ...group, account: 'acc_2', hour, fiveMinutes: fiveMinutes - 3, calls: 600 },
+    { ...group, hour: hour - 30, calls: 9 },
+    { ...group, hour: hour - 2, calls: 7_200 },
+  ]
+  await store.reportUsage({ process: 'p1', seq: 1, counts, retentionHours: 1_000 })
+  clock.advance(60_000)
+  const ofNow = { callsPerSecond: [5], failedPerSecond: [0], creditsPerSecond: [1], cacheHits: [0.5], p50Ms: [1], p95Ms: [2] }
+  const history = { times: [clock.now()], calls: ofNow, nodes: [], gateway: { cpu: [0.1], residentBytes: [7] } }
+  const queries = createPageQueries(store, clock)
+  const read = async (query: object, over: object = {}) => {
+    const route = operatorRoutes.find(({ path }) => path === '/overview/activity')
+    const services = { history: async () => ({ activity: () => history }), queries, clock, ...over } as unknown as OperatorServices
+    return (await route?.handle({ params: {}, query, body: {} } as never, services)) as ActivityJson
+  }
+  const { times, earlierPoints, calls, gateway } = await read({ range: '1h' })
+  const at = (text: string): string => `2026-01-02T${text}Z`
+  // The period that is still running ends with the start; after it nothing is drawn.
+  t.same(times, [at('12:20:00.000'), at('12:25:00.000'), at('12:30:00.000'), at('12:33:00.000'), at('12:33:00.000'), at('12:34:01.000')])
+  t.equal(earlierPoints, 5)
+  t.same(calls.callsPerSecond, [2, 0, 1.1, 0, null, 5], 'calls of all accounts, from the first ones on')
+  t.same(calls.failedPerSecond, [0, 0, 0.1, 0, null, 0])
+  t.same(gateway.cpu, [null, null, null, null, null, 0.1])
+  const day = await read({ range: '24h' })
+  t.same(day.times.slice(0, 2), [at('11:00:00.000'), at('12:00:00.000')])
+  t.same(day.calls.callsPerSecond.slice(0, 2), [2, 0])
+  t.equal((await read({ range: '1h', network: 'devnet' })).earlierPoints, 0, 'usage names no nodes')
+  const away = { queries: { trafficOverTime: () => Promise.reject(new StoreError('it does not answer')) } }
+  t.match(await read({ range: '1h' }, away), { times: [at('12:34:01.000')], earlierPoints: 0 }, 'while the store is unreachable')
+})
+
 t.test('an incident lasts from when its reason was noticed until it is gone, and is kept for a day', async t => {
   const clock = new TestClock()
   const startedAt = clock.now()
@@ -787,6 +853,21 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
     ],
   )
   t.same(incidents.list('other'), [])
+  const noticed = { class: 'light', reason: 'breaker', at: clock.now() + 1_000, since: clock.now() + 1_000 } as const
+  const lied = { restrictions: [{ class: 'all', reason: 'lied' }], usable: false } as const
+  await pass(5_000, { ...lied, lastRestrictions: [noticed] })
+  const short = { class: 'light', kind: 'breaker', began: noticed.at, ended: noticed.at, times: 1 }
+  t.match(
+    incidents.list().find(each => each.class === 'light'),
+    short,
+    'what began and ended between two looks',
+  )
+  await pass(5_000, { ...lied, lastRestrictions: [noticed] })
+  t.match(
+    incidents.list().filter(each => each.class === 'light'),
+    [short],
+    'is there once',
+  )
   await pass(incidentRetentionMs + 1)
   t.same(
     incidents.list().map(({ kind }) => kind),

@@ -248,6 +248,15 @@ t.test('queries of usage', async t => {
       ],
       alerts: [{ created: 3, accountName: 'name-1', state: 'failed' }, { created: 2 }],
     })
+    await store.changeAccount('acc_2', { suspended: 1 })
+    t.match(
+      (await createUsageQueries(store, clock).accountOverview({ planCredits: { core: 1_000 }, limit: 2 })).nearLimit.map(
+        ({ row }) => row.name,
+      ),
+      ['name-1'],
+      'of a suspended account no calls are served anyway',
+    )
+    await store.changeAccount('acc_2', { suspended: null })
     const report = (seq: number, credits: number) =>
       store.reportUsage({ process: 'p2', seq, counts: [count({ account: 'acc_2', credits })], retentionHours })
     const usedMost = async () => (await queries.accountOverview({ planCredits: {}, limit: 2 })).nearLimit[0]?.used

@@ -3,6 +3,7 @@ import { alertOperations, alertSchemas } from './alert-operations.ts'
 import { changeOperations, changeSchemas } from './change-operations.ts'
 import { evidenceOperations, evidenceSchemas } from './evidence-operations.ts'
 import { keyOperations, keySchemas } from './key-operations.ts'
+import { incidentOperations, incidentSchemas } from './incident-operations.ts'
 import { linkOperations, linkSchemas } from './link-operations.ts'
 import { nodeOperations, nodeSchemas } from './node-operations.ts'
 import type { Operation } from './operation.ts'
@@ -22,6 +23,7 @@ export const operations: readonly Operation[] = [
   ...errorOperations,
   ...requestOperations,
   ...nodeOperations,
+  ...incidentOperations,
   ...evidenceOperations,
 ]
 
@@ -36,5 +38,6 @@ export const operationSchemas = {
   ...usageSchemas,
   ...requestSchemas,
   ...nodeSchemas,
+  ...incidentSchemas,
   ...evidenceSchemas,
 } as const

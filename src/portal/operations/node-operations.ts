@@ -48,13 +48,22 @@ const nodeJson = (network: NodesOfNetwork, upstream: UpstreamStatus, drainedNode
 
 export type NodeJson = ReturnType<typeof nodeJson>
 
+interface NetworkNodesJson extends Pick<NetworkStatus, 'name' | 'state' | 'nodes' | 'usableNodes'> {
+  readonly head: number | null
+  readonly finalized: number | null
+  readonly lastHead: NonNullable<NetworkStatus['lastHead']> | null
+  readonly upstreams: readonly NodeJson[]
+}
+
+/** How many need somebody. */
+export interface NodeProblemsJson {
+  readonly unusableNodes: number
+  readonly downNetworks: number
+}
+
 export interface NodesJson {
-  readonly networks: readonly (Pick<NetworkStatus, 'name' | 'state' | 'nodes' | 'usableNodes'> & {
-    readonly head: number | null
-    readonly finalized: number | null
-    readonly lastHead: NonNullable<NetworkStatus['lastHead']> | null
-    readonly upstreams: readonly NodeJson[]
-  })[]
+  readonly networks: readonly NetworkNodesJson[]
+  readonly problems: NodeProblemsJson
   /** Drained nodes that are in no configuration any more, as far as this gateway knows. */
   readonly unconfigured: readonly (NodeJson & { readonly network: string })[]
 }
@@ -113,7 +122,12 @@ const node = {
 /** What the operations return, by the name in the OpenAPI document. */
 export const nodeSchemas = {
   Node: object({ network: text, ...node }),
+  NodeProblems: object({
+    unusableNodes: { ...count, description: 'Drained nodes count where their network has no usable node.' },
+    downNetworks: { ...count, description: 'Networks without a usable node.' },
+  }),
   Nodes: object({
+    problems: schemaRef('NodeProblems'),
     networks: listOf(
       object({
         ...{ name: text, state: networkStateSchema },
@@ -145,6 +159,29 @@ const readDrained = async (store: OperationServices['store']): Promise<DrainedBy
     throw error
   }
 }
+
+export const readNodes = async (services: Pick<OperationServices, 'nodes' | 'store'>): Promise<NodesJson> => {
+  const [view, drained] = await Promise.all([services.nodes(), readDrained(services.store)])
+  const networks = view.networks.map(
+    (network): NetworkNodesJson => ({
+      ...{ name: network.name, state: network.state, nodes: network.nodes, usableNodes: network.usableNodes },
+      ...{ head: network.head ?? null, finalized: network.finalized ?? null, lastHead: network.lastHead ?? null },
+      upstreams: network.upstreams.map(each => nodeJson(network, each, drained, view.isLive)),
+    }),
+  )
+  return {
+    networks,
+    problems: {
+      unusableNodes: networks.reduce((sum, network) => sum + countUnusable(network), 0),
+      downNetworks: networks.filter(({ state }) => state === 'down').length,
+    },
+    unconfigured: [...drained.values()].filter(each => !isConfigured(view, each)).map(each => unconfiguredJson(each, drained)),
+  }
+}
+
+/** Drained nodes count where they leave the network without a usable node. */
+const countUnusable = ({ state, upstreams }: NetworkNodesJson): number =>
+  upstreams.filter(({ condition }) => condition === 'notUsable' || (condition === 'drained' && state === 'down')).length
 
 const notConfigured = 'not in the configuration'
 
@@ -229,19 +266,7 @@ export const nodeOperations = [
     summary: 'What calls meet: each network with its head, and its nodes with state, reasons, lag and calls in flight.',
     input: { type: 'object', properties: {} },
     output: schemaRef('Nodes'),
-    async run(_input, services): Promise<NodesJson> {
-      const view = await services.nodes()
-      const { networks, isLive } = view
-      const drained = await readDrained(services.store)
-      return {
-        unconfigured: [...drained.values()].filter(each => !isConfigured(view, each)).map(each => unconfiguredJson(each, drained)),
-        networks: networks.map(network => ({
-          ...{ name: network.name, state: network.state, nodes: network.nodes, usableNodes: network.usableNodes },
-          ...{ head: network.head ?? null, finalized: network.finalized ?? null, lastHead: network.lastHead ?? null },
-          upstreams: network.upstreams.map(each => nodeJson(network, each, drained, isLive)),
-        })),
-      }
-    },
+    run: (_input, services) => readNodes(services),
     command: {
       text: ({ networks, unconfigured }) => [
         {

@@ -4,6 +4,7 @@ import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { MaybePromise } from '../../util/async.ts'
+import type { IncidentsJson } from './incident-operations.ts'
 import type { PortalServices } from '../portal-services.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import type { RouteBase } from '../route.ts'
@@ -19,6 +20,8 @@ export interface OperationServices extends Pick<PortalServices, 'store' | 'plans
   dashboardUrl(): string | undefined
   networkNames(): MaybePromise<readonly string[]>
   nodes(): Promise<NodesView>
+  /** Of one network, or of all. Rejects where no gateway answers. */
+  readIncidents(network: string | undefined): Promise<IncidentsJson>
   /** The gateway knows every method of its networks, and rejects with ApiError; a command knows the method tables, and warns. */
   checkMethods(names: readonly string[]): MaybePromise<void>
 }

@@ -1,6 +1,9 @@
 import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
 import type { Clock } from '../../services/clock.ts'
-import { dayMs } from '../../util/dates.ts'
+import { exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
+import type { NodeReason } from '../../services/node-reasons.ts'
+import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import type { IncidentsJson } from '../operations/incident-operations.ts'
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time. */
 export interface NodeIncident {
@@ -53,11 +56,17 @@ export class NodeIncidents {
   }
 
   async record(): Promise<void> {
-    const observed = new Map((await this.#options.observedNetworks()).flatMap(observe).map(each => [keyOf(each), each]))
+    this.recordStates(await this.#options.observedNetworks())
+  }
+
+  /** Whoever shows the states of networks records what they show: so states and incidents agree. */
+  recordStates(networks: readonly NetworkStatus[]): void {
+    const observed = new Map(networks.flatMap(observe).map(each => [keyOf(each), each]))
     const now = this.#options.clock.now()
     for (const [id, incident] of this.#incidents)
       if (incident.ended === undefined && !observed.has(keyOf(incident))) this.#incidents.set(id, { ...incident, ended: now })
     for (const [key, each] of observed) this.#note(key, each, now)
+    for (const each of networks.flatMap(observePast)) this.#notePast(each, observed, now)
     this.#drop(now)
   }
 
@@ -67,6 +76,16 @@ export class NodeIncidents {
     return [...this.#incidents.values()]
       .filter(each => network === undefined || each.network === network)
       .sort((a, b) => (orderOf(a) === orderOf(b) ? b.began - a.began : orderOf(b) - orderOf(a)))
+  }
+
+  read(network?: string): IncidentsJson {
+    return {
+      since: isoTime(this.#options.clock.now() - incidentRetentionMs),
+      incidents: this.list(network).map(({ node = null, began, ended, ...each }) => ({
+        ...{ ...each, node },
+        ...{ began: isoTime(began), ended: isoTimeOrNull(ended) },
+      })),
+    }
   }
 
   #note(key: string, { since, ...observed }: Observed, now: number): void {
@@ -80,6 +99,17 @@ export class NodeIncidents {
     const id = String((this.#count += 1))
     this.#lastIds.set(key, id)
     this.#incidents.set(id, { ...observed, began: Math.min(since ?? now, now), ended: undefined, times: 1 })
+  }
+
+  /** What began and ended between two looks. */
+  #notePast({ at, ...past }: PastReason, observed: ReadonlyMap<string, Observed>, now: number): void {
+    const key = keyOf(past)
+    const last = this.#incidents.get(this.#lastIds.get(key) ?? '')
+    if (observed.has(key) || at <= now - incidentRetentionMs || (last !== undefined && at <= (last.ended ?? now))) return
+    this.#note(key, { ...past, since: at }, at)
+    const id = this.#lastIds.get(key) ?? ''
+    const noted = this.#incidents.get(id)
+    if (noted !== undefined) this.#incidents.set(id, { ...noted, ended: at })
   }
 
   #drop(now: number): void {
@@ -118,5 +148,21 @@ const observeNode = (
     .map(({ reason: kind, class: methodClass, text, since }) => ({ kind, class: methodClass, text, since: parseTime(since) }))
   return [...cause, ...held].map(each => ({ network, node, ...each }))
 }
+
+/** A reason that a node had, in ms since 1970 when it was noticed last. */
+type PastReason = Omit<Observed, 'since'> & { readonly at: number }
+
+/** Without what is told by the condition of the node. */
+const isShown = (reason: string): reason is NodeReason =>
+  reason in nodeReasons && !usualReasons.has(reason) && !exclusionReasons.some(each => each === reason)
+
+const observePast = ({ name: network, upstreams }: NetworkStatus): readonly PastReason[] =>
+  upstreams.flatMap(({ name: node, lastReasons = [] }) =>
+    lastReasons.flatMap(({ class: methodClass, reason, at }) =>
+      isShown(reason)
+        ? [{ ...{ network, node, kind: reason, class: methodClass }, text: textOfReason(reason, methodClass), at: Date.parse(at) }]
+        : [],
+    ),
+  )
 
 const parseTime = (iso: string | undefined): number | undefined => (iso === undefined ? undefined : Date.parse(iso))

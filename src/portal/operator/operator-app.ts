@@ -24,6 +24,7 @@ import { createOutageSessions } from './outage-sessions.ts'
 import { operatorOpenApi } from './operator-openapi.ts'
 import { operatorReportRoutes } from './operator-reports.ts'
 import { overviewRoutes } from './overview-routes.ts'
+import type { NodeIncidents } from './node-incidents.ts'
 import type { OperatorRoute, OperatorServices } from './operator-route.ts'
 
 /** Everything that the operator's API can do. */
@@ -37,8 +38,9 @@ export const operatorRoutes: readonly OperatorRoute[] = [
 export interface OperatorAppOptions
   extends Pick<
     OperatorServices,
-    'networks' | 'metrics' | 'history' | 'incidents' | 'reloader' | 'logLevel' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'
+    'networks' | 'metrics' | 'history' | 'reloader' | 'logLevel' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'
   > {
+  incidents(): Promise<NodeIncidents>
   /** The counters of each process of the gateway, as of now. */
   traffic(): Promise<readonly ProcessTraffic[]>
   /** The store, which may have to be opened; rejects with StoreError. */
@@ -71,6 +73,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
     return {
       ...{ ...options, ...networkServices, sendMail, plans, requestLog },
       nodes: async () => ({ networks: await options.networks(), isLive: true }),
+      readIncidents: async (network: string | undefined) => (await options.incidents()).read(network),
       ...{ store: await openStore(), queries: queryProcess.queries, startQueries: queryProcess.start },
     }
   }

@@ -7,7 +7,6 @@ import type { UsageQueries } from '../queries/usage-queries.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
 import type { TrafficHistory } from '../../services/traffic/history.ts'
-import type { NodeIncidents } from './node-incidents.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { RouteBase } from '../route.ts'
 
@@ -21,7 +20,6 @@ export interface OperatorServices extends OperationServices {
   /** Of all processes of the gateway. */
   metrics(): MaybePromise<readonly MetricFamily[]>
   history(): Promise<TrafficHistory>
-  incidents(): Promise<NodeIncidents>
   /** Undefined where the configuration cannot be read anew. */
   readonly reloader: ReloadControl | undefined
   /** Of all processes of the gateway. */

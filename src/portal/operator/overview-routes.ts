@@ -2,9 +2,11 @@ import type { NetworkCounters } from '../../services/traffic/counters.ts'
 import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
 import type { CallFigures, NodeFigures } from '../../services/traffic/figures.ts'
 import { storeOutages } from '../../services/ledger/store-outage.ts'
-import { historyRanges } from '../../services/traffic/history.ts'
-import type { Activity } from '../../services/traffic/history.ts'
-import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { historyRanges, roundFigure } from '../../services/traffic/history.ts'
+import type { Activity, TrafficHistory } from '../../services/traffic/history.ts'
+import { StoreError } from '../../store/store.ts'
+import { usagePeriodsMs } from '../../store/usage-store.ts'
+import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import { deliveryChannels } from '../alerts/delivery-records.ts'
 import type { Delivery } from '../alerts/delivery-records.ts'
 import { alertJson, alertShape } from '../alerts/manage-alerts.ts'
@@ -21,19 +23,21 @@ import {
   text,
   textOrNull,
   time,
-  timeOrNull,
 } from '../openapi.ts'
+import { readNodes } from '../operations/node-operations.ts'
+import type { NodeProblemsJson } from '../operations/node-operations.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import { gatewayHealth, gatewayProblems } from './gateway-health.ts'
 import type { GatewayHealth, GatewayProblem } from './gateway-health.ts'
-import { incidentRetentionMs } from './node-incidents.ts'
-import type { NodeIncident } from './node-incidents.ts'
+import type { OperatorServices } from './operator-route.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 
 type OrNull<T> = { readonly [Name in keyof T]: Exclude<T[Name], undefined> | (undefined extends T[Name] ? null : never) }
 
 interface NetworkOverviewJson extends OrNull<CallFigures> {
   readonly name: string
+  /** The last seconds alone, in which an outage has no calls from before it. */
+  readonly newest: { readonly seconds: number; readonly calls: number; readonly failedCalls: number }
   readonly upstreams: readonly (OrNull<NodeFigures> & {
     readonly name: string
     readonly share: number | null
@@ -57,15 +61,7 @@ export interface OverviewJson {
 
 export interface ActivityJson extends Omit<Activity, 'times'> {
   readonly times: readonly string[]
-}
-
-export interface IncidentsJson {
-  readonly since: string
-  readonly incidents: readonly (Omit<NodeIncident, 'node' | 'began' | 'ended'> & {
-    readonly node: string | null
-    readonly began: string
-    readonly ended: string | null
-  })[]
+  readonly earlierPoints: number
 }
 
 /** An account by its id and name. */
@@ -112,6 +108,10 @@ export const overviewSchemas = {
       object({
         name: text,
         ...calls,
+        newest: {
+          ...object({ seconds: number, calls: number, failedCalls: number }),
+          description: 'Of the last 5 to 20 s, in which an outage has few calls from before it.',
+        },
         upstreams: listOf(
           object({
             name: text,
@@ -160,6 +160,11 @@ export const overviewSchemas = {
   }),
   Activity: object({
     times: { ...listOf(time), description: 'The ends of the intervals; each list below has a figure for each of them, or null.' },
+    earlierPoints: {
+      ...count,
+      description:
+        'So many of the first points are from before the start of this gateway: calls, latencies and credits of all gateways on the store, from the usage of accounts, every 5 min of an hour, or hour of a day. The last one is empty.',
+    },
     calls: object(callSeries),
     nodes: listOf(
       object({
@@ -169,24 +174,6 @@ export const overviewSchemas = {
       }),
     ),
     gateway: object(series(['cpu', 'residentBytes'])),
-  }),
-  Incidents: object({
-    since: { ...time, description: 'What ended before is not kept; nor is anything from before the start of this gateway.' },
-    incidents: {
-      ...listOf(
-        object({
-          network: text,
-          node: { ...textOrNull, description: 'Null: the network.' },
-          kind: { ...text, description: 'A state of the network, or `notUsable`, or a reason of the node.' },
-          class: { ...text, description: 'Of methods; `all` for every class.' },
-          text: { ...text, description: 'Why.' },
-          began: time,
-          ended: { ...timeOrNull, description: 'Null while it lasts.' },
-          times: { ...count, description: 'How often: what comes back within a minute is one incident.' },
-        }),
-      ),
-      description: 'Those that last come first, then the newest: 500 at most.',
-    },
   }),
   AccountOverview: object({
     accountCount: count,
@@ -223,7 +210,7 @@ export const overviewRoutes = [
     summary: 'The last minute of this gateway: calls, networks, nodes, processes and store, and which alert rules hold.',
     response: schemaRef('Overview'),
     async handle(_request, { history, metrics, clock, version }): Promise<OverviewJson> {
-      const [{ seconds, counters }, families] = await Promise.all([(await history()).recent(), metrics()])
+      const [{ seconds, counters, newest }, families] = await Promise.all([(await history()).recent(), metrics()])
       const networks = Object.entries(counters.networks).sort(([a], [b]) => (a < b ? -1 : 1))
       const observed = networks.map(([name, each]) => ({ name, figures: callFigures([each]), outcomes: each.calls }))
       const health = gatewayHealth(families)
@@ -235,13 +222,13 @@ export const overviewRoutes = [
         networks: observed.map(({ name, figures }) => ({
           name,
           ...toJson(figures),
+          newest: newestOf(newest, name),
           upstreams: describeNodes(counters.networks[name]?.nodes ?? {}),
         })),
         problems: gatewayProblems({ health, families, networks: observed, refusedSockets, cpu, now: clock.now() }),
         gateway: {
           ...{ ...health, storeErrors, cpu, version },
-          // The monotonic clock begins with the process.
-          started: isoTime(1_000 * Math.round((clock.now() - clock.monotonic()) / 1_000)),
+          started: isoTime(startOf(clock)),
         },
       }
     },
@@ -249,7 +236,8 @@ export const overviewRoutes = [
   defineOperatorRoute({
     method: 'get',
     path: '/overview/activity',
-    summary: 'The figures of this gateway over the last hour or day, as far as it has run; of one network, those of its nodes too.',
+    summary:
+      'The figures of this gateway over the last hour or day, and before its start those that usage has; of one network, those of its nodes, as far as it has run.',
     response: schemaRef('Activity'),
     query: {
       type: 'object',
@@ -263,30 +251,20 @@ export const overviewRoutes = [
         network: { type: 'string', description: 'All networks together if absent.' },
       },
     },
-    async handle({ query: { range, network } }, { history }): Promise<ActivityJson> {
-      const { times, ...activity } = (await history()).activity(range, network)
-      return { times: times.map(isoTime), ...activity }
+    async handle({ query: { range, network } }, services): Promise<ActivityJson> {
+      const activity = (await services.history()).activity(range, network)
+      // Usage names no nodes.
+      const earlier = network === undefined ? await readEarlier(range, services) : []
+      const { times, ...found } = withEarlier(activity, earlier)
+      return { times: times.map(isoTime), earlierPoints: earlier.length, ...found }
     },
   }),
   defineOperatorRoute({
     method: 'get',
-    path: '/overview/incidents',
-    summary: 'What kept calls from nodes in the last 24 hours, as far as this gateway has run: from when, until when, and why.',
-    response: schemaRef('Incidents'),
-    query: {
-      type: 'object',
-      properties: { network: { type: 'string', description: 'All networks if absent.' } },
-    },
-    async handle({ query: { network } }, { incidents, clock }): Promise<IncidentsJson> {
-      const found = (await incidents()).list(network)
-      return {
-        since: isoTime(clock.now() - incidentRetentionMs),
-        incidents: found.map(({ node = null, began, ended, ...each }) => ({
-          ...{ ...each, node },
-          ...{ began: isoTime(began), ended: isoTimeOrNull(ended) },
-        })),
-      }
-    },
+    path: '/overview/nodes',
+    summary: 'How many nodes and networks have problems, as `nodes list` has them: a short response, where there are hundreds.',
+    response: schemaRef('NodeProblems'),
+    handle: async (_request, services): Promise<NodeProblemsJson> => (await readNodes(services)).problems,
   }),
   defineOperatorRoute({
     method: 'get',
@@ -311,6 +289,66 @@ export const overviewRoutes = [
   }),
 ]
 
+const rangesOfUsage = { '1h': { period: 'fiveMinutes', rangeMs: hourMs }, '24h': { period: 'hour', rangeMs: dayMs } } as const
+
+/** The monotonic clock begins with the process. In ms since 1970. */
+const startOf = (clock: OperatorServices['clock']): number => 1_000 * Math.round((clock.now() - clock.monotonic()) / 1_000)
+
+/** What usage has of the time before the start, from the first call on; nothing while the store is unreachable. */
+const readEarlier = async (
+  range: keyof typeof rangesOfUsage,
+  { clock, queries }: Pick<OperatorServices, 'clock' | 'queries'>,
+): Promise<readonly EarlierPoint[]> => {
+  const { period, rangeMs } = rangesOfUsage[range]
+  const periodMs = usagePeriodsMs[period]
+  const [now, start] = [clock.now(), startOf(clock)]
+  const [from, to] = [Math.floor((now - rangeMs) / periodMs), Math.ceil(start / periodMs)]
+  if (from >= to) return []
+  const traffic = await queries.trafficOverTime({ period, from, to }).catch((error: unknown) => {
+    if (error instanceof StoreError) return []
+    throw error
+  })
+  const first = traffic.findIndex(({ calls }) => calls > 0)
+  if (first < 0) return []
+  const points = traffic.slice(first).map((each): EarlierPoint => {
+    const [began, ended] = [each.start * periodMs, (each.start + 1) * periodMs]
+    const seconds = (Math.min(ended, now) - began) / 1_000
+    return {
+      ...{ time: Math.min(ended, start), callsPerSecond: each.calls / seconds, failedPerSecond: each.failedCalls / seconds },
+      ...{ creditsPerSecond: each.credits / seconds, cacheHits: null, p50Ms: each.p50Ms, p95Ms: each.p95Ms },
+    }
+  })
+  // No line leads from one to the other.
+  return [...points, { ...nothingKnown, time: start }]
+}
+
+type CallPoint = Readonly<Record<keyof Activity['calls'], number | null>>
+
+type EarlierPoint = CallPoint & { readonly time: number }
+
+const nothingKnown: CallPoint = {
+  ...{ callsPerSecond: null, failedPerSecond: null, creditsPerSecond: null },
+  ...{ cacheHits: null, p50Ms: null, p95Ms: null },
+}
+
+const withEarlier = ({ times, calls, gateway, nodes }: Activity, earlier: readonly EarlierPoint[]): Activity => {
+  const before = (name: keyof CallPoint) => earlier.map(each => roundFigure(each[name]))
+  const unknown = earlier.map(() => null)
+  return {
+    times: [...earlier.map(({ time }) => time), ...times],
+    calls: {
+      callsPerSecond: [...before('callsPerSecond'), ...calls.callsPerSecond],
+      failedPerSecond: [...before('failedPerSecond'), ...calls.failedPerSecond],
+      creditsPerSecond: [...before('creditsPerSecond'), ...calls.creditsPerSecond],
+      cacheHits: [...unknown, ...calls.cacheHits],
+      p50Ms: [...before('p50Ms'), ...calls.p50Ms],
+      p95Ms: [...before('p95Ms'), ...calls.p95Ms],
+    },
+    gateway: { cpu: [...unknown, ...gateway.cpu], residentBytes: [...unknown, ...gateway.residentBytes] },
+    nodes,
+  }
+}
+
 const describeAlert = ({
   account,
   accountName,
@@ -323,6 +361,11 @@ const describeAlert = ({
   ...{ account: { id: account, name: accountName }, created: isoTime(created) },
   ...{ ...alertJson(message), channel, state, lastStatus: lastStatus ?? null },
 })
+
+const newestOf = ({ seconds, counters }: Awaited<ReturnType<TrafficHistory['recent']>>['newest'], network: string) => {
+  const { calls, failedCalls } = callFigures(Object.entries(counters.networks).flatMap(([name, each]) => (name === network ? [each] : [])))
+  return { seconds, calls, failedCalls }
+}
 
 const describeNodes = (nodes: NetworkCounters['nodes']) => {
   const described = Object.entries(nodes).map(([name, node]) => ({ name, ...toJson(nodeFigures(node)), errors: describeErrors(node) }))

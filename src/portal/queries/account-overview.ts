@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { alertBuckets, listAlertSettings } from '../alerts/alert-settings.ts'
 import { listDeliveries } from '../alerts/delivery-records.ts'
 import type { Delivery } from '../alerts/delivery-records.ts'
+import { accountState } from '../../services/accounts/account-state.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
 import { singleFlight } from '../../util/async.ts'
@@ -79,6 +80,8 @@ export class AccountUseCache {
     const { rows, byAccount, hour } = await this.#useOfAll()
     const accounts = rows.map(row => ({ row, ...(byAccount.get(row.id) ?? noUse) }))
     const near = accounts
+      // Of the others, no call is served anyway.
+      .filter(({ row }) => accountState(row) === 'active')
       .map(({ row, used }) => ({ row, used, limit: row.credits ?? planCredits[row.plan] ?? 0 }))
       .filter(({ used, limit }) => limit > 0 && used >= nearShare * limit)
       .sort((a, b) => b.used / b.limit - a.used / a.limit || (a.row.name < b.row.name ? -1 : 1))

@@ -18,6 +18,8 @@ import { AccountUseCache } from './account-overview.ts'
 import type { AccountOverview, AccountOverviewOptions, OverviewStore, UsedAccount } from './account-overview.ts'
 import { readRequests } from './request-queries.ts'
 import type { RequestPage, RequestPageOptions } from './request-queries.ts'
+import { openTrafficOverTime } from './traffic-over-time.ts'
+import type { PeriodTraffic, TrafficRange } from './traffic-over-time.ts'
 import type { Dimension } from './usage-dimensions.ts'
 
 /** What operations read of accounts, calls and changes. */
@@ -42,6 +44,8 @@ export interface PageQueries {
   failures(query: FailureQuery): Promise<readonly FailureGroup[]>
   /** All accounts together, by account or by a dimension; the most credits first. */
   totals(query: TotalsQuery): Promise<readonly UsageTotals[]>
+  /** All accounts together, by time. */
+  trafficOverTime(range: TrafficRange): Promise<readonly PeriodTraffic[]>
 }
 
 interface FailureQuery {
@@ -123,7 +127,7 @@ export interface CallCounts {
 }
 
 type PageStore = OverviewStore &
-  Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows' | 'allUsageCounts' | 'findRequests' | 'requests' | 'keysWithHint'>
+  Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows' | 'usageAccounts' | 'allUsageCounts' | 'findRequests' | 'requests' | 'keysWithHint'>
 
 export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | 'monotonic'>): PageQueries => {
   const accountUse = new AccountUseCache(store, clock)
@@ -138,6 +142,7 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
     requestsById: async ({ requestId, since }) => (await store.findRequests(requestId)).filter(({ time }) => time >= since),
     callCounts: options => readCallCounts(store, options),
     failures: query => readFailures(store, query),
+    trafficOverTime: openTrafficOverTime(store, clock),
     totals: ({ from, to, by }) => groupUsage(store.allUsageCounts({ from, to }), by),
   }
 }

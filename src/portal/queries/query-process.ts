@@ -70,6 +70,7 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       failures: query('failures'),
       failureMessages: query('failureMessages'),
       totals: query('totals'),
+      trafficOverTime: query('trafficOverTime'),
       accountPage: query('accountPage'),
       accountOverview: query('accountOverview'),
       changePage: query('changePage'),

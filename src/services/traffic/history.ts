@@ -41,10 +41,15 @@ export interface Activity {
   readonly gateway: GatewaySeries
 }
 
-/** What has happened in the last minute, or since the start. */
-interface RecentTraffic {
+interface TrafficOfInterval {
   readonly seconds: number
   readonly counters: TrafficCounters
+}
+
+/** What has happened in the last minute, or since the start. */
+interface RecentTraffic extends TrafficOfInterval {
+  /** The end of it, of 5 to 20 s. */
+  readonly newest: TrafficOfInterval
 }
 
 interface HistoryOptions {
@@ -52,6 +57,14 @@ interface HistoryOptions {
   /** The counters of each process, as of now. */
   read(): Promise<readonly ProcessTraffic[]>
 }
+
+/** Less has few calls. */
+const minNewestMs = 5_000
+
+const between = (before: TrafficReading, now: TrafficReading): TrafficOfInterval => ({
+  seconds: (now.atMs - before.atMs) / 1_000,
+  counters: trafficBetween(before, now),
+})
 
 /** The monotonic clock begins with the process. */
 const processStart: TrafficReading = { atMs: 0, processes: new Map() }
@@ -90,7 +103,8 @@ export class TrafficHistory {
   async recent(): Promise<RecentTraffic> {
     const now = await this.#read()
     const [before = processStart] = this.#readings
-    return { seconds: (now.atMs - before.atMs) / 1_000, counters: trafficBetween(before, now) }
+    const newest = this.#readings.findLast(({ atMs }) => now.atMs - atMs >= minNewestMs) ?? before
+    return { ...between(before, now), newest: between(newest, now) }
   }
 
   activity(range: HistoryRange, network?: string): Activity {
@@ -222,10 +236,13 @@ class PointSeries<Name extends string> {
   }
 
   read(count: number): TimeSeries<Name> {
-    const entries = this.#names.map(name => [name, Array.from(this.#values.get(name)?.slice(-count) ?? [], roundFigure)] as const)
+    const entries = this.#names.map(
+      name => [name, Array.from(this.#values.get(name)?.slice(-count) ?? [], value => roundFigure(value))] as const,
+    )
     return Object.fromEntries(count === 0 ? this.#names.map(name => [name, []]) : entries) as unknown as TimeSeries<Name> // each name has its values
   }
 }
 
 /** Digits that nobody reads would be half of the response. */
-const roundFigure = (value: number): number | null => (Number.isNaN(value) ? null : Number(value.toPrecision(4)))
+export const roundFigure = (value: number | null): number | null =>
+  value === null || Number.isNaN(value) ? null : Number(value.toPrecision(4))

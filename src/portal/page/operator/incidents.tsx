@@ -1,4 +1,5 @@
-import type { IncidentsJson } from '../../operator/overview-routes.ts'
+import { useEffect, useRef } from 'preact/hooks'
+import type { IncidentJson, IncidentsJson } from '../../operations/incident-operations.ts'
 import { networkStateLabels, nodeConditionLabels, nodeReasonLabels } from '../../state-labels.ts'
 import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
@@ -9,12 +10,10 @@ import { formatAge, formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { NetworkLink, NodeLink } from './links.tsx'
-import { nameClass } from './node-state.tsx'
+import { nameClass, useNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.incidents
-
-type ShownIncident = IncidentsJson['incidents'][number]
 
 const labels: Readonly<Record<string, string>> = { ...networkStateLabels, ...nodeConditionLabels, ...nodeReasonLabels }
 
@@ -24,7 +23,8 @@ const maxShown = 8
 export const Incidents = ({ network }: { readonly network?: string }) => {
   const shownAll = queryMember('incidents')
   const query = network === undefined ? '' : `?${new URLSearchParams({ network })}`
-  const found = useRequest<IncidentsJson>(`/overview/incidents${query}`)
+  const found = useRequest<IncidentsJson>(`/overview/incidents${query}`, Infinity)
+  useReadAfter(useNodes().data.value, found.reload)
   return (
     <WhenLoaded from={found} skeleton={<Skeleton height={6} />}>
       {({ incidents }) =>
@@ -48,7 +48,16 @@ export const Incidents = ({ network }: { readonly network?: string }) => {
   )
 }
 
-const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonly ShownIncident[]; readonly hasNetworks: boolean }) => (
+/** Reads again what follows from something, whenever the page has that anew. */
+const useReadAfter = (source: unknown, read: () => void): void => {
+  const last = useRef(source)
+  useEffect(() => {
+    if (last.current !== source) read()
+    last.current = source
+  }, [source])
+}
+
+const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonly IncidentJson[]; readonly hasNetworks: boolean }) => (
   <Table
     caption={text.title}
     keyOf={({ network, node, kind, class: methodClass, began }) => [network, node, kind, methodClass, began].join()}
@@ -81,7 +90,7 @@ const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonl
   />
 )
 
-const Duration = ({ incident: { kind, began, ended, times } }: { readonly incident: ShownIncident }) => (
+const Duration = ({ incident: { kind, began, ended, times } }: { readonly incident: IncidentJson }) => (
   <>
     <span class="one-line">{formatAge((ended === null ? now.value : Date.parse(ended)) - Date.parse(began))}</span>{' '}
     {ended === null && <Badge tone={kind === 'drained' ? 'accent' : 'danger'}>{text.lasts}</Badge>}

@@ -1,0 +1,73 @@
+import { networkStateLabels, nodeConditionLabels, nodeReasonLabels } from '../state-labels.ts'
+import { count, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { defineOperation } from './operation.ts'
+
+/** What kept calls from nodes, as far as the gateway that is asked has run. */
+export interface IncidentsJson {
+  /** What ended before is not kept. */
+  readonly since: string
+  readonly incidents: readonly IncidentJson[]
+}
+
+export interface IncidentJson {
+  readonly network: string
+  readonly node: string | null
+  readonly kind: string
+  readonly class: string
+  readonly text: string
+  readonly began: string
+  readonly ended: string | null
+  readonly times: number
+}
+
+/** What the operation returns, by the name in the OpenAPI document. */
+export const incidentSchemas = {
+  Incidents: object({
+    since: { ...time, description: 'What ended before is not kept; nor is anything from before the start of this gateway.' },
+    incidents: {
+      ...listOf(
+        object({
+          network: text,
+          node: { ...textOrNull, description: 'Null: the network.' },
+          kind: { ...text, description: 'A state of the network, or `notUsable`, or a reason of the node.' },
+          class: { ...text, description: 'Of methods; `all` for every class.' },
+          text: { ...text, description: 'Why.' },
+          began: time,
+          ended: { ...timeOrNull, description: 'Null while it lasts.' },
+          times: { ...count, description: 'How often: what comes back within a minute is one incident.' },
+        }),
+      ),
+      description: 'Those that last come first, then the newest: 500 at most.',
+    },
+  }),
+} as const
+
+const labels: Readonly<Record<string, string>> = { ...networkStateLabels, ...nodeConditionLabels, ...nodeReasonLabels }
+
+/** With the command `nodes`. */
+export const incidentOperations = [
+  defineOperation({
+    name: 'nodes incidents',
+    method: 'get',
+    path: '/overview/incidents',
+    summary: 'What kept calls from nodes in the last 24 hours, as far as this gateway has run: from when, until when, and why.',
+    input: {
+      type: 'object',
+      properties: { network: { type: 'string', description: 'Only those of this network.' } },
+    },
+    output: schemaRef('Incidents'),
+    run: ({ network }, services): Promise<IncidentsJson> => services.readIncidents(network),
+    command: {
+      flags: { network: { placeholder: 'NAME' } },
+      text: ({ incidents }) =>
+        incidents.length === 0
+          ? ['nothing has kept calls from a node, as far as the gateway has run']
+          : [{ columns: ['BEGAN', 'ENDED', 'TIMES', 'NETWORK', 'NODE', 'WHAT', 'WHY'], rows: incidents.map(toCells) }],
+    },
+  }),
+]
+
+const toCells = ({ began, ended, times, network, node, kind, class: methodClass, text: why }: IncidentJson): readonly string[] => [
+  ...[began.slice(0, 19), ended?.slice(0, 19) ?? 'ongoing', String(times), network, node ?? '-'],
+  ...[methodClass === 'all' ? (labels[kind] ?? kind) : `${labels[kind] ?? kind}: ${methodClass}`, why],
+]
