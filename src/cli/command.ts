@@ -58,6 +58,7 @@ export const commandSummaries = {
   networks: 'Writes the file of a network, from a list of well-known chains; or lists these.',
   nodes: 'Lists the nodes of all networks, and what has kept calls from them; drains one before maintenance, and puts it back.',
   evidence: 'Lists wrong results of nodes, shows what proves that they are wrong, and clears them.',
+  'log-level': 'Shows and sets the log level of the running gateway, until it is restarted.',
   health: 'Asks the running gateway whether it should get traffic: exit code 0 or 1.',
   accounts: 'Adds, lists, changes and suspends accounts, one by one or from files; prints links to sign in to the dashboard.',
   people: 'Lists, changes and removes the people of an account, who sign in to the dashboard.',

@@ -40,6 +40,11 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
       'evidence list --network base-mainnet': 'which nodes were wrong, and about what',
       'evidence show ID': 'what the node was sent, its answer, and the header that it does not fit',
     }),
+  'log-level': async () =>
+    createOperationCommand('log-level', (await import('../portal/operations/log-level-operations.ts')).logLevelOperations, {
+      'log-level': 'as it is now',
+      'log-level set --level debug': 'of all processes, without a restart',
+    }),
   health: async () => (await import('./health.ts')).healthCommand,
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   people: async () =>

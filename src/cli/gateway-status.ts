@@ -26,7 +26,9 @@ const statusTimeoutMs = 5_000
 export const adminUrl = (config: GatewayConfig): string | undefined => (config.listen.admin?.port === 0 ? undefined : localAdminUrl(config))
 
 interface AdminRequest {
-  readonly method?: 'GET' | 'POST'
+  readonly method?: 'GET' | 'POST' | 'PUT'
+  /** JSON. */
+  readonly body?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly signal: AbortSignal
 }
@@ -38,9 +40,13 @@ export type FetchAdmin = (url: string | URL, request: AdminRequest) => Promise<P
 export const openAdminFetch = ({ admin: { tls } }: Pick<GatewayConfig, 'admin'>): FetchAdmin =>
   tls === undefined ? fetch : (url, request) => fetchOverTls(new URL(url), request, tls.cert)
 
-const fetchOverTls = async (url: URL, { method = 'GET', headers, signal }: AdminRequest, certificateFile: string): Promise<Response> => {
+const fetchOverTls = async (
+  url: URL,
+  { method = 'GET', headers, body, signal }: AdminRequest,
+  certificateFile: string,
+): Promise<Response> => {
   const socket = await connectTo(url, certificateFile, signal)
-  const sent = request(url, { method, ...(headers === undefined ? {} : { headers }), signal, createConnection: () => socket }).end()
+  const sent = request(url, { method, ...(headers === undefined ? {} : { headers }), signal, createConnection: () => socket }).end(body)
   const [response] = (await once(sent, 'response')) as [Readable & { readonly statusCode: number }] // a response of node:http
   return new Response(await text(response), { status: response.statusCode })
 }
@@ -98,7 +104,8 @@ const requestReload = async (config: GatewayConfig, method: 'GET' | 'POST'): Pro
 }
 
 interface TokenRequest {
-  readonly method?: 'GET' | 'POST'
+  readonly method?: 'GET' | 'POST' | 'PUT'
+  readonly body?: object
   readonly timeoutMs?: number
   /** Others are errors. */
   readonly statuses?: readonly number[]
@@ -110,14 +117,15 @@ interface TokenRequest {
 export const requestWithToken = async (
   config: GatewayConfig,
   path: string,
-  { method = 'GET', timeoutMs = statusTimeoutMs, statuses = [200], without = '' }: TokenRequest = {},
+  { method = 'GET', body, timeoutMs = statusTimeoutMs, statuses = [200], without = '' }: TokenRequest = {},
 ): Promise<unknown> => {
   const url = adminUrl(config)
   const { token } = config.admin
   if (url === undefined || token === undefined)
     throw new CommandError(`the running gateway cannot be asked: that requires listen.admin with a fixed port, and admin.token${without}`)
-  const headers = { authorization: `Bearer ${token.reveal()}` }
-  const response = await requestAdmin(config, url, path, { method, headers, timeoutMs }).catch((error: unknown) => {
+  const headers = { authorization: `Bearer ${token.reveal()}`, ...(body !== undefined && { 'content-type': 'application/json' }) }
+  const request = { method, headers, timeoutMs, ...(body !== undefined && { body: JSON.stringify(body) }) }
+  const response = await requestAdmin(config, url, path, request).catch((error: unknown) => {
     throw new CommandError(`no gateway answers at ${url}: ${describeFetchError(error)}`)
   })
   if (response.status === 401) throw new CommandError(`the gateway at ${url} has another admin.token`)

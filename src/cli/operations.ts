@@ -11,6 +11,7 @@ import type { NetworkStatus } from '../server/network-status.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
 import { checkInput } from '../portal/check-input.ts'
 import { systemClock } from '../services/clock.ts'
+import type { LogLevel } from '../services/log-settings.ts'
 import { didYouMean, formatAlternatives } from '../util/did-you-mean.ts'
 import type { Style } from '../util/style.ts'
 import { configArgument, formatHint, parsePositiveInteger, readArguments, readList, runSubcommand, commonOptions } from './args.ts'
@@ -181,6 +182,12 @@ const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { er
     const networks = await (await import('./gateway-status.ts')).fetchNetworkStatuses(config)
     return networks === undefined ? { networks: await configuredNetworks(dir, env), isLive: false } : { networks, isLive: true }
   },
+  async readLogLevel() {
+    return ((await (await import('./gateway-status.ts')).requestWithToken(config, '/log-level')) as { readonly level: LogLevel }).level // of the same version
+  },
+  async setLogLevel(level) {
+    await (await import('./gateway-status.ts')).requestWithToken(config, '/log-level', { method: 'PUT', body: { level } })
+  },
   async readIncidents(network) {
     const query = network === undefined ? '' : `?${new URLSearchParams({ network })}`
     const { requestWithToken } = await import('./gateway-status.ts')
@@ -194,9 +201,12 @@ const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { er
       err(`warning: no method table has "${name}"${formatHint(didYouMean(name, known))}`)
     }
   },
-  sendMail: config.portal.smtp && openMailer(config.portal.smtp, { warn: (_fields, message) => err(`warning: ${message}`) }),
+  sendMail: config.portal.smtp && openMailer(config.portal.smtp, logTo(err)),
+  log: logTo(err),
   clock: systemClock,
 })
+
+const logTo = (err: Terminal['err']) => ({ warn: (_fields: object, message: string) => err(`warning: ${message}`) })
 
 /** The nodes that the files name. Throws CommandError where they have problems. */
 const configuredNetworks = async (dir: string, env: Terminal['env']): Promise<readonly NetworkStatus[]> => {

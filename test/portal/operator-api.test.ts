@@ -158,6 +158,8 @@ const exampleInputs: Readonly<
   'evidence list': () => ({ network: 'devnet', node: 'node-2', hours: 24 }),
   'evidence show': () => ({ id: keptEvidence }),
   'evidence clear': () => onlyNode,
+  'log-level': () => ({}),
+  'log-level set': () => ({ level: 'debug' }),
   'people list': id => ({ id }),
   'people set': (_, outputs) => ({ id: addedPerson(outputs), name: 'carl', role: 'developer' }),
   'people remove': (_, outputs) => ({ id: addedPerson(outputs) }),

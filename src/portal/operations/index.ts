@@ -5,6 +5,7 @@ import { evidenceOperations, evidenceSchemas } from './evidence-operations.ts'
 import { keyOperations, keySchemas } from './key-operations.ts'
 import { incidentOperations, incidentSchemas } from './incident-operations.ts'
 import { linkOperations, linkSchemas } from './link-operations.ts'
+import { logLevelOperations, logLevelSchemas } from './log-level-operations.ts'
 import { nodeOperations, nodeSchemas } from './node-operations.ts'
 import type { Operation } from './operation.ts'
 import { peopleOperations, peopleSchemas } from './people-operations.ts'
@@ -25,6 +26,7 @@ export const operations: readonly Operation[] = [
   ...nodeOperations,
   ...incidentOperations,
   ...evidenceOperations,
+  ...logLevelOperations,
 ]
 
 /** What operations return, by the name in the OpenAPI document. */
@@ -40,4 +42,5 @@ export const operationSchemas = {
   ...nodeSchemas,
   ...incidentSchemas,
   ...evidenceSchemas,
+  ...logLevelSchemas,
 } as const

@@ -3,6 +3,8 @@ import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
+import type { Log } from '../../services/log.ts'
+import type { LogLevel } from '../../services/log-settings.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { IncidentsJson } from './incident-operations.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -20,6 +22,10 @@ export interface OperationServices extends Pick<PortalServices, 'store' | 'plans
   dashboardUrl(): string | undefined
   networkNames(): MaybePromise<readonly string[]>
   nodes(): Promise<NodesView>
+  /** Of all processes of the running gateway. Reject where none answers. */
+  readLogLevel(): MaybePromise<LogLevel>
+  setLogLevel(level: LogLevel): MaybePromise<void>
+  readonly log: Pick<Log, 'warn'>
   /** Of one network, or of all. Rejects where no gateway answers. */
   readIncidents(network: string | undefined): Promise<IncidentsJson>
   /** The gateway knows every method of its networks, and rejects with ApiError; a command knows the method tables, and warns. */

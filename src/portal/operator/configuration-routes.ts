@@ -1,16 +1,13 @@
 import { formatEffectiveFile } from '../../config/effective-file.ts'
 import type { EffectiveFile } from '../../config/effective-file.ts'
 import type { ReloadControl } from '../../server/admin.ts'
-import type { NewChange } from '../../services/accounts/change-history.ts'
-import { logLevels } from '../../services/log-settings.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
-import { StoreError } from '../../store/store.ts'
 import { diffLines } from '../../util/line-diff.ts'
 import type { DiffLine } from '../../util/line-diff.ts'
 import { ApiError } from '../api-errors.ts'
+import { logLevelSchema, recordOrLog } from '../operations/log-level-operations.ts'
 import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
-import type { OperatorServices } from './operator-route.ts'
 
 type ReloadOutcome = Awaited<ReturnType<ReloadControl['reload']>>
 
@@ -51,8 +48,6 @@ const changes = listOf(
 
 const problems = listOf(object({ file: textOrNull, line: countOrNull, column: countOrNull, message: text, hint: textOrNull }))
 
-const level = { type: 'string', enum: logLevels, description: 'The least level of lines that are written.' } as const
-
 /** What the routes return, by the name in the OpenAPI document. */
 export const configurationSchemas = {
   Configuration: object({
@@ -75,10 +70,9 @@ export const configurationSchemas = {
         'Where the files, as `files` has them, differ from what is in force. Secrets are masked: another secret is in `changes` alone. Null: lines that are left out.',
     },
     problems: { ...problems, description: 'Why a reload would be refused now.' },
-    logLevel: level,
+    logLevel: logLevelSchema,
   }),
   Reload: object({ applied: { ...flag, description: 'False: the configuration from before serves on.' }, changes, problems }),
-  LogLevel: object({ level }),
 } as const
 
 export const configurationRoutes = [
@@ -113,22 +107,6 @@ export const configurationRoutes = [
       return { applied: report.isApplied, ...toJson(report) }
     },
   }),
-  defineOperatorRoute({
-    method: 'patch',
-    path: '/log-level',
-    summary: 'Sets the log level of all processes of this gateway, until it is restarted or the option `log` changes.',
-    response: schemaRef('LogLevel'),
-    body: { type: 'object', properties: { level }, required: ['level'] },
-    async handle({ body: { level: to } }, services): Promise<{ readonly level: LogLevel }> {
-      const { logLevel, log } = services
-      const from = logLevel.level
-      if (to === from) return { level: to }
-      log.warn({ event: 'log-level', from, to }, `log level set to ${to}`)
-      logLevel.level = to
-      await recordOrLog(services, { action: 'log-level-changed', before: { level: from }, after: { level: to } })
-      return { level: to }
-    },
-  }),
 ]
 
 const maxContextLines = 2
@@ -144,16 +122,6 @@ const differencesOf = (before: readonly EffectiveFile[], after: readonly Effecti
     const lines = diffLines(textOf(oldFile), textOf(newFile), maxContextLines)
     return lines.length === 0 ? [] : [{ file, lines }]
   })
-}
-
-/** The configuration and the log level are no part of the store: they are changed while it is unreachable too. */
-const recordOrLog = async ({ accounts, log }: Pick<OperatorServices, 'accounts' | 'log'>, change: NewChange): Promise<void> => {
-  try {
-    await accounts.record(change)
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error
-    log.warn({ event: 'change-unrecorded', by: accounts.author, ...change }, error.message)
-  }
 }
 
 const toJson = ({ changes, problems }: Pick<ReloadOutcome, 'changes' | 'problems'>) => ({

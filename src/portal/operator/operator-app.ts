@@ -5,6 +5,7 @@ import type { StoreAddress } from '../../config/types.ts'
 import type { ServeRequest } from '../../server/admin.ts'
 import type { AdminToken } from '../../server/admin-token.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
+import type { LogLevel } from '../../services/log-settings.ts'
 import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
 import type { Store } from '../../store/store.ts'
 import { notFound, storeUnavailableForOperators } from '../api-errors.ts'
@@ -73,6 +74,11 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
     return {
       ...{ ...options, ...networkServices, sendMail, plans, requestLog },
       nodes: async () => ({ networks: await options.networks(), isLive: true }),
+      readLogLevel: () => options.logLevel.level,
+      setLogLevel(to: LogLevel) {
+        log.warn({ event: 'log-level', from: options.logLevel.level, to }, `log level set to ${to}`)
+        options.logLevel.level = to
+      },
       readIncidents: async (network: string | undefined) => (await options.incidents()).read(network),
       ...{ store: await openStore(), queries: queryProcess.queries, startQueries: queryProcess.start },
     }
