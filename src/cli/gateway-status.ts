@@ -103,7 +103,7 @@ const requestReload = async (config: GatewayConfig, method: 'GET' | 'POST'): Pro
   return (await requestWithToken(config, '/reload', options)) as ReloadResult // of the same version
 }
 
-interface TokenRequest {
+interface AdminTokenRequest {
   readonly method?: 'GET' | 'POST' | 'PUT'
   readonly body?: object
   readonly timeoutMs?: number
@@ -117,7 +117,7 @@ interface TokenRequest {
 export const requestWithToken = async (
   config: GatewayConfig,
   path: string,
-  { method = 'GET', body, timeoutMs = statusTimeoutMs, statuses = [200], without = '' }: TokenRequest = {},
+  { method = 'GET', body, timeoutMs = statusTimeoutMs, statuses = [200], without = '' }: AdminTokenRequest = {},
 ): Promise<unknown> => {
   const url = adminUrl(config)
   const { token } = config.admin

@@ -854,6 +854,17 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
       ['breaker', false],
     ],
   )
+  const since = new Date(clock.now() - 3_000).toISOString()
+  const downSince = new NodeIncidents({ clock, observedNetworks: read })
+  const unusable = { name: 'a', usable: false, condition: 'notUsable', because: 'it is down', unusableSince: since } as const
+  downSince.recordStates([
+    { name: 'n', state: 'down', nodes: 1, usableNodes: 0, upstreams: [unusable, { ...unusable, name: 'p', partner: true }] },
+  ])
+  t.match(
+    downSince.list().find(({ node }) => node === undefined),
+    { kind: 'down', began: Date.parse(since) },
+    'a network is down from when its last node was unusable',
+  )
   t.same(incidents.list('other'), [])
   const noticed = { class: 'light', reason: 'breaker', at: clock.now() + 1_000, since: clock.now() + 1_000 } as const
   const lied = { restrictions: [{ class: 'all', reason: 'lied' }], usable: false } as const

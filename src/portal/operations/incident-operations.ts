@@ -1,24 +1,7 @@
 import { networkStateLabels, nodeConditionLabels, nodeReasonLabels } from '../state-labels.ts'
 import { count, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
-
-/** What kept calls from nodes, as far as the gateway that is asked has run. */
-export interface IncidentsJson {
-  /** What ended before is not kept. */
-  readonly since: string
-  readonly incidents: readonly IncidentJson[]
-}
-
-export interface IncidentJson {
-  readonly network: string
-  readonly node: string | null
-  readonly kind: string
-  readonly class: string
-  readonly text: string
-  readonly began: string
-  readonly ended: string | null
-  readonly times: number
-}
+import type { IncidentJson, IncidentsJson } from './operation.ts'
 
 /** What the operation returns, by the name in the OpenAPI document. */
 export const incidentSchemas = {

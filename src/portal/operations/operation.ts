@@ -6,7 +6,6 @@ import type { NetworkStatus } from '../../server/network-status.ts'
 import type { Log } from '../../services/log.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
 import type { MaybePromise } from '../../util/async.ts'
-import type { IncidentsJson } from './incident-operations.ts'
 import type { PortalServices } from '../portal-services.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import type { RouteBase } from '../route.ts'
@@ -37,6 +36,24 @@ export interface NodesView {
   readonly networks: readonly NetworkStatus[]
   /** False where no gateway answers: the names are those of the configuration, and nothing else is known. */
   readonly isLive: boolean
+}
+
+/** What kept calls from nodes, as far as the gateway that is asked has run. */
+export interface IncidentsJson {
+  /** What ended before is not kept. */
+  readonly since: string
+  readonly incidents: readonly IncidentJson[]
+}
+
+export interface IncidentJson {
+  readonly network: string
+  readonly node: string | null
+  readonly kind: string
+  readonly class: string
+  readonly text: string
+  readonly began: string
+  readonly ended: string | null
+  readonly times: number
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Clock } from '../../services/clock.ts'
 import { exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
 import type { NodeReason } from '../../services/node-reasons.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import type { IncidentsJson } from '../operations/incident-operations.ts'
+import type { IncidentsJson } from '../operations/operation.ts'
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time. */
 export interface NodeIncident {
@@ -130,11 +130,17 @@ const networkTexts: Readonly<Partial<Record<NetworkStatus['state'], string>>> = 
 
 const observe = ({ name: network, state, lastHead, upstreams }: NetworkStatus): readonly Observed[] => {
   const text = networkTexts[state]
-  const since = state === 'stalled' ? parseTime(lastHead?.since) : undefined
+  const since = state === 'stalled' ? parseTime(lastHead?.since) : state === 'down' ? lastUnusableSince(upstreams) : undefined
   return [
     ...(text === undefined ? [] : [{ network, node: undefined, kind: state, class: allClasses, text, since }]),
     ...upstreams.flatMap(each => observeNode(network, each)),
   ]
+}
+
+/** When the last of the own nodes became unusable: from then on the network had none. */
+const lastUnusableSince = (upstreams: readonly UpstreamStatus[]): number | undefined => {
+  const times = upstreams.flatMap(({ partner = false, unusableSince }) => (partner ? [] : [parseTime(unusableSince)]))
+  return times.reduce((last, time) => (last === undefined || time === undefined ? undefined : Math.max(last, time)), times[0])
 }
 
 const observeNode = (

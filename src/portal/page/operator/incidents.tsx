@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks'
-import type { IncidentJson, IncidentsJson } from '../../operations/incident-operations.ts'
+import type { IncidentJson, IncidentsJson } from '../../operations/operation.ts'
 import { networkStateLabels, nodeConditionLabels, nodeReasonLabels } from '../../state-labels.ts'
 import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
@@ -48,11 +48,11 @@ export const Incidents = ({ network }: { readonly network?: string }) => {
   )
 }
 
-/** Reads again what follows from something, whenever the page has that anew. */
+/** Reads again what follows from something, whenever the page has that anew: the first time, both are just being read. */
 const useReadAfter = (source: unknown, read: () => void): void => {
   const last = useRef(source)
   useEffect(() => {
-    if (last.current !== source) read()
+    if (last.current !== undefined && last.current !== source) read()
     last.current = source
   }, [source])
 }
