@@ -295,7 +295,7 @@ const Charts = ({ started }: { readonly started: string | undefined }) => {
       {isYoung && (
         <p class="lead">
           {text.startedAt} {formatMoment(started, now.value)}
-          {text.nothingBefore}
+          {(activity.data.value?.earlierPoints ?? 0) > 0 ? text.fromUsage : text.nothingBefore}
         </p>
       )}
       <WhenLoaded from={activity} skeleton={<Skeleton height={30} />}>
