@@ -144,8 +144,7 @@ export const operatorTexts = {
     },
     startedAt: 'The gateway was started',
     nothingBefore: ': nothing is known of the time before.',
-    fromUsage:
-      '. What is drawn before that are calls, latencies and credits of all gateways on the store, from the usage of accounts.',
+    fromUsage: '. What is drawn before that are calls, latencies and credits of all gateways on the store, from the usage of accounts.',
     started: 'Started',
     version: 'Version',
     calls: 'Calls',
