@@ -43,7 +43,6 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly secret?: Secret
   /** Gets the usage of each day that is over. */
   readonly usageWebhook?: Pick<UsageWebhookOptions, 'url'>
-  readonly usageRetentionMs: number
   readonly metrics: Metrics
   /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
   readonly networkUrl?: string

@@ -91,11 +91,11 @@ const networkStatus = {
 
 const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull }
 
-const points = object({ calls: listOf(count), failed: listOf(count), credits: listOf(count) })
-const series = object({
-  ...{ name: text, calls: count, failed: count, credits: count, forwarded: count },
-  ...{ ...latencyProperties, points },
-})
+const latencies = { ...listOf(numberOrNull), description: 'Of a group, empty unless asked for.' }
+const points = object({ calls: listOf(count), failed: listOf(count), credits: listOf(count), p50Ms: latencies, p95Ms: latencies })
+const statistics = { name: text, calls: count, failed: count, credits: count, forwarded: count, ...latencyProperties }
+const parts = { ...listOf(object(statistics)), description: 'By the dimension `and`; empty without one.' }
+const series = object({ ...statistics, points, parts })
 
 const requestLog = {
   setting: { type: 'string', enum: ['on', 'withoutParams', 'off'] },
@@ -140,14 +140,20 @@ const responseSchemas = {
     step: { type: 'string', enum: ['fiveMinutes', 'hour', 'day'] },
     times: listOf(time),
     end: time,
+    keptFrom: { ...time, description: 'The first day whose calls are all counted still.' },
     groups: listOf(series),
     total: series,
-    latency: object({ p50Ms: listOf(numberOrNull), p95Ms: listOf(numberOrNull) }),
   }),
   RequestLog: object(requestLog),
   RequestPage: object({
     log: object(requestLog),
     requests: listOf(object(requestProperties)),
+    requestCount: { ...count, description: 'All requests that were asked for.' },
+    offset: { ...count, description: 'So many of them are newer than those of the response.' },
+    calls: {
+      ...countOrNull,
+      description: 'All calls of the time that the filters include, logged or not; null for `slow` ones, and with `search`.',
+    },
     next: { ...textOrNull, description: '`after` of the next request; null at the end.' },
     outcomes: listOf(object({ outcome: text, requests: count })),
     methods: { ...listOf(text), description: 'Of all logged requests of the time, the most frequent first.' },
@@ -156,10 +162,13 @@ const responseSchemas = {
   }),
   ErrorCount: object({
     ...{ outcome: text, calls: count, code: { type: ['integer', 'null'] }, message: text, advice: text },
+    methods: { ...listOf(object({ method: text, calls: count })), description: 'Of all calls, the most frequent first.' },
     messages: {
       ...listOf(object({ message: text, method: text, key: text, requests: count, lastSeen: time })),
-      description: 'The most frequent of the logged requests, three at most; none where messages are not stored.',
+      description: 'The most frequent of the logged requests, by method and key; none where messages are not stored.',
     },
+    messageCount: { ...count, description: 'How many such messages there are.' },
+    loggedRequests: { ...count, description: 'How many logged requests have them.' },
   }),
   Alerts: object(alertsShape),
   NewWebhook: object({ url: text, secret: { type: 'string', description: 'Checks the signatures of messages. It is not shown again.' } }),

@@ -77,6 +77,8 @@ export interface PortalServices {
   readonly webhooks?: { readonly allow: readonly string[] }
   /** Of the gateway. */
   readonly requestLog: RequestLogConfig
+  /** How long days of usage are kept. */
+  readonly usageRetentionMs: number
   /** Signs webhooks, where the configuration has it. */
   readonly portalSecret: Secret | undefined
   readonly clock: Clock

@@ -305,9 +305,12 @@ t.test('portal', async t => {
     t.match((await bob.get('/errors')).json, [
       {
         ...{ outcome: 'params', calls: 1, code: -32602 },
+        methods: [{ method: 'eth_getStorageAt', calls: 1 }],
         messages: [{ message: /address/, method: 'eth_getStorageAt', key: key.id, requests: 1, lastSeen: /^20/ }],
+        ...{ messageCount: 1, loggedRequests: 1 },
       },
     ])
+    t.match((await bob.get('/errors?messages=0')).json, [{ messages: [], messageCount: 1 }])
     t.match((await bob.get('/errors?method=eth_call')).json, [])
     t.match((await bob.get('/usage?outcome=ok&method=eth_getStorageAt')).json.total, { calls: 1, failed: 0, p50Ms: Number, p95Ms: Number })
     t.match((await bob.get('/usage?by=key&series=0&outcome=failed')).json, {
@@ -320,9 +323,9 @@ t.test('portal', async t => {
 
   t.test('a range has points of 5 minutes, hours or days, up to the one that is not over', async t => {
     const pointsOf = async (query: string) => {
-      const { step, times, end, total, latency } = (await bob.get(`/usage?${query}`)).json
+      const { step, times, end, total } = (await bob.get(`/usage?${query}`)).json
       t.equal(total.points.failed.length, times.length, query)
-      t.equal(latency.p50Ms.length, times.length, query)
+      t.equal(total.points.p50Ms.length, times.length, query)
       t.ok(Date.parse(end) > Date.parse(times.at(-1)), query)
       return [step, times.length]
     }
@@ -337,6 +340,16 @@ t.test('portal', async t => {
     t.same(await pointsOf(`from=${daysAgo(30, '10:30')}&to=${daysAgo(30, '12:00')}`), ['day', 1], 'hours are kept for 14 days')
     t.same(await pointsOf('from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z'), ['day', 31])
     t.equal((await bob.get('/usage?range=1h')).json.total.calls, (await bob.get('/usage?range=30d')).json.total.calls)
+    const { json: month } = await bob.get('/usage?range=thisMonth&by=key&and=network&series=0')
+    const today = isoDate(systemClock.now())
+    t.same([month.step, month.times[0], month.times.length], ['day', `${today.slice(0, 7)}-01T00:00:00.000Z`, Number(today.slice(8))])
+    t.match(month.groups[0].parts, [{ name: 'devnet', calls: month.groups[0].calls, credits: month.groups[0].credits }])
+    const { json: before } = await bob.get('/usage?range=lastMonth')
+    t.same([before.step, before.end, before.total.calls], ['day', month.times[0], 0])
+    t.match(before.times[0], /-01T00:00:00.000Z$/)
+    t.equal(Date.parse(before.times.at(-1)) + dayMs, Date.parse(month.times[0]))
+    const keptDays = (systemClock.now() - Date.parse(month.keptFrom)) / dayMs
+    t.ok(keptDays > 88.9 && keptDays <= 90, 'the first day that is kept as a whole')
     for (const [query, field] of [
       ['from=tomorrow', 'from'],
       ['from=2026-01-15T10:00:00Z&to=2026-01-15T09:00:00Z', 'from'],
@@ -377,6 +390,10 @@ t.test('portal', async t => {
       t.match(good, [{ upstream: 'node-1', attempts: 1, credits: 80, code: null, advice: null, cache: 'miss' }])
       t.notMatch(JSON.stringify(await found()), word, 'nothing of a result')
       t.equal((await found('&outcome=failed')).requests.length, 1)
+      await waitUntil(async () => (await found('&method=eth_getStorageAt')).calls === 2)
+      t.match(await found('&method=eth_getStorageAt&outcome=failed'), { requestCount: 1, offset: 0, calls: 1 })
+      t.match(await found('&search=MUST%20be%20an%20address'), { requests: [{ requestId }], requestCount: 1, calls: null })
+      t.match(await found('&outcome=slow'), { requestCount: 0, calls: null }, 'nothing counts slow calls')
       t.equal((await found('&outcome=slow')).requests.length, 0)
       t.equal((await found('&method=eth_call')).requests.length, 0)
       const others = await found('&method=eth_call')
@@ -388,6 +405,13 @@ t.test('portal', async t => {
       const first = await found('&method=eth_getStorageAt&limit=1')
       const second = await found(`&method=eth_getStorageAt&limit=1&after=${first.next}`)
       t.equal(second.next, null)
+      t.match(
+        [first, second],
+        [
+          { requestCount: 2, offset: 0 },
+          { requestCount: 2, offset: 1 },
+        ],
+      )
       t.equal(new Set([...first.requests, ...second.requests].map(({ id }) => id)).size, 2)
       t.equal(
         (await alice.get('/requests')).json.requests.some((request: { key: string }) => request.key === key.id),
@@ -405,7 +429,8 @@ t.test('portal', async t => {
       await waitUntil(async () => (found = (await alice.get(`/requests?key=${key.id}&outcome=params`)).json.requests).length > 0)
       return found
     }
-    t.match(await callAndFind(['0x1']), [{ params: '["0x1"]' }])
+    const told = await callAndFind(['0x1'])
+    t.match(told, [{ params: '["0x1"]' }])
     const developer = await signInToPortal(deployment, gateway, 'alice', '--person', 'della', '--role', 'developer')
     const set = (setting: string, by = alice) => by.request('PATCH', '/requests', { setting })
     t.equal((await set('off', developer)).status, 403)
@@ -423,6 +448,8 @@ t.test('portal', async t => {
     t.match(await writeLate('late-1'), [{ params: undefined }])
     // From now on, although each process knows within a second only.
     t.match(await callAndFind(['0x3']), [{ params: null, message: 'invalid params' }])
+    const search = encodeURIComponent(told[0]?.message ?? '')
+    t.same((await alice.get(`/requests?search=${search}`)).json.requests, [], 'nor is a message searched that is not shown')
     t.match(await set('off'), { status: 200, json: { setting: 'off' } })
     t.same(await writeLate('late-2'), [])
     t.match((await alice.get('/requests')).json, { log: { setting: 'off' }, requests: [], next: null })

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from '../support/tap.ts'
 import type { Page, Request } from 'playwright-core'
@@ -44,6 +44,22 @@ const boxOf = async (page: Page, selector: string) => {
   const box = await page.locator(selector).boundingBox()
   if (box === null) throw new Error(`${selector} is not visible`)
   return box
+}
+
+/** Runs code that prints what it gets while blocks are mined; the first hash that it prints, or what it printed in 20 s. */
+const firstHashOf = async (code: string, mine: () => Promise<unknown>): Promise<string> => {
+  // Node has WebSocket by itself from 22 on.
+  const child = spawn(process.execPath, ['--experimental-websocket', '--input-type=module', '--eval', code])
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', data => (output += String(data)))
+  const found = () => /0x[0-9a-f]{64}/.exec(output)?.[0]
+  const minedAt = performance.now()
+  await waitUntil(async () => {
+    await mine()
+    return found() !== undefined || child.exitCode !== null || performance.now() - minedAt > 20_000
+  })
+  child.kill()
+  return found() ?? output
 }
 
 const creditsUsed = async (page: Page): Promise<number> =>
@@ -341,6 +357,11 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       )
       await page.click('[role=tab]:text-is("viem")')
       t.match(await page.textContent('[role=tabpanel] pre'), /webSocket\('ws:.*\/ws\/v3\/API_KEY'\)[^]*params: \["newHeads"\]/)
+      for (const language of ['viem', 'JavaScript']) {
+        await page.click(`[role=tab]:text-is("${language}")`)
+        const code = ((await page.textContent('[role=tabpanel] pre')) ?? '').replace('API_KEY', key)
+        t.match(await firstHashOf(code, () => chain.request('anvil_mine', '0x1')), /^0x[0-9a-f]{64}$/, `${language} shows blocks`)
+      }
       await page.click('button:has-text("Subscribe")')
       await page.waitForSelector('section[aria-label=Events] .badge:text-is("live")')
       await page.click('section[aria-label=Events] button:has-text("Stop")')
@@ -429,6 +450,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('tr:has-text("eth_gasPrice")', { state: 'detached' })
     await page.selectOption('.field:has-text("Method") select', 'eth_getBalance')
     await page.selectOption('.field:has-text("Range") select', '1h')
+    await page.waitForSelector('p:text-matches("^Logged requests 1–1 of 1 · All calls: 1, counted on Usage$")')
+    await page.fill('[type=search]', 'AN ADDRESS')
+    await page.waitForSelector('p:text-matches("^Logged requests 1–1 of 1$")')
     await page.fill('[type=search]', String(headers['x-request-id']))
     await waitUntil(async () => Boolean(await page.evaluate(`document.querySelectorAll('tbody tr').length === 1`)))
     t.match(new URL(page.url()).search, /outcome=failed.*method=eth_getBalance.*range=1h/)
@@ -468,7 +492,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
   t.test('owners say what is logged of requests', async t => {
     await openPage(page, 'Requests')
     await page.click('text="What is logged"')
-    await page.waitForSelector('dialog:has-text("calls that take 1.00 s or longer, and of the others about one a minute")')
+    await page.waitForSelector(
+      'dialog:has-text("calls that take 1.00 s or longer, and a sample of the others. The sample: at first ten of an account, then about one a minute")',
+    )
     await page.click('label:has-text("Nothing")')
     await page.click('dialog >> text="Save"')
     await page.waitForSelector('h2:has-text("turned off for this account")')
@@ -501,6 +527,78 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('[data-testid=calls]:text-is("2")')
     await page.click('text="Clear all filters"')
     await page.waitForSelector('.filters', { state: 'detached' })
+  })
+
+  t.test('Errors counts the failed calls by method and by message, says of how many, and leads to the requests of each', async t => {
+    const createKey = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"fails"}' })`
+    const { id, key } = (await page.evaluate(`${createKey}.then(response => response.json())`)) as { id: string; key: string }
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error === undefined)
+    const addresses = ['0x1', '0x2', '0x3', '0x4']
+    for (const address of [...addresses, '0x4']) await call(gateway.http(key), 'eth_getBalance', [address, 'latest'])
+    await call(gateway.http(key), 'eth_getCode', ['0x1', 'latest'])
+    const countOf = (path: string) => `fetch('/api/v1/${path}').then(response => response.json())`
+    const logged = `${countOf(`errors?key=${id}&outcome=params`)}.then(([found]) => found?.loggedRequests === 6 && found.calls === 6)`
+    await waitUntil(async () => Boolean(await page.evaluate(logged)))
+    await page.goto(`${gateway.portal}/errors?key=${id}&outcome=params`)
+    await page.waitForSelector('.counts li:nth-child(1):text-matches("eth_getBalance 5")')
+    await page.waitForSelector('.counts li:nth-child(2):text-matches("eth_getCode 1")')
+    await page.waitForSelector('.message:nth-child(1):has-text("0x4"):has-text("2 of 6 logged requests"):has-text("fails …")')
+    t.equal(await page.locator('.message').count(), 3)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('button:text-is("Show all 5")')
+    await page.waitForSelector('dialog p:has-text("5 messages, by method and key · 6 logged requests of 6 calls.")')
+    t.equal(await page.locator('dialog tbody tr').count(), 5)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('dialog tr:has-text("eth_getCode") a')
+    await page.waitForSelector('h1:text-is("Requests")')
+    await page.waitForSelector('p:text-matches("^Logged requests 1–1 of 1$")')
+    await page.waitForSelector('tbody tr:has-text("eth_getCode")')
+    await page.goBack()
+    await page.waitForSelector('dialog tbody')
+    await page.keyboard.press('Escape')
+    await page.click('td:has-text("Invalid params") + td a:text-is("6")')
+    await page.waitForSelector('p:text-matches("^Logged requests 1–6 of 6 · All calls: 6, counted on Usage$")')
+    await page.goto(`${gateway.portal}/usage`)
+  })
+
+  t.test('Usage has the calls of a calendar month, and a CSV of what each key used on each network', async t => {
+    await page.goto(`${gateway.portal}/usage?range=thisMonth`)
+    const today = new Date().toISOString().slice(0, 10)
+    await page.waitForSelector(`p:has-text("${today.slice(0, 4)}. Days and months are those of UTC.")`)
+    await page.click('button:has-text("Export")')
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:text-is("CSV by key and network")')])
+    const lines = (await readFile(await download.path(), 'utf8')).split('\r\n')
+    t.equal(lines[0], 'from,to,key,hint,id,network,calls,credits,forwarded,failed')
+    t.match(
+      lines[1],
+      new RegExp(`^${today.slice(0, 7)}-01T00:00:00.000Z,${'20[-0-9]+T00:00:00.000Z'},.*,key_\\w+,devnet,\\d+,\\d+,0,\\d+$`),
+    )
+    const shown = (await page.textContent('[data-testid=calls]'))?.replaceAll(',', '')
+    const callsOf = (line: string): number => Number(line.split(',').at(-4) ?? 0)
+    t.equal(
+      lines.slice(1).reduce((sum, line) => sum + (line === '' ? 0 : callsOf(line)), 0),
+      Number(shown),
+    )
+    t.equal(await page.locator('.banner').count(), 0, 'all days are kept')
+    await page.selectOption('select >> nth=0', 'lastMonth')
+    await page.waitForSelector('text="No calls in this range"')
+    await page.goto(`${gateway.portal}/usage?from=2020-01-01T00:00:00Z&to=2020-02-01T00:00:00Z`)
+    await page.waitForSelector('text="No calls in this range"')
+    await page.waitForSelector('.banner:has-text("Older days are no longer kept. All calls are included from 20")')
+    t.same(await findAccessibilityViolations(page), [])
+  })
+
+  t.test('latencies are compared over time by key, and what is not over yet is said', async t => {
+    await page.goto(`${gateway.portal}/usage?by=key&of=latency`)
+    await page.waitForSelector('.charts figure:has-text("p95 latency by key") .plot canvas')
+    await page.waitForSelector('.charts figure:has-text("p50 latency by key") .legend:has-text("fails …")')
+    await page.waitForSelector('.legend .pale:text-is("Paler: not over yet")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('[aria-label="Show as table: p95 latency by key"]')
+    await page.waitForSelector('.charts th:has-text("fails …")')
+    await page.goto(`${gateway.portal}/usage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z`)
+    await page.waitForSelector('text="No calls in this range"')
+    t.equal(await page.locator('.pale').count(), 0)
   })
 
   t.test('the chart is read and used with the keyboard', async t => {
@@ -745,6 +843,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Overview')
     await page.waitForSelector('[data-testid=credits-left]')
     t.equal(await page.locator('[data-testid=reset]').count(), 0, 'the reset changes nothing of that')
+    await page.waitForSelector('.credits:has-text("Suspended: calls are refused, so no credits are used.")')
+    t.notMatch(await page.textContent('.credits'), /At the pace/)
     await page.context().close()
   })
 

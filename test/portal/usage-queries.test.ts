@@ -74,13 +74,28 @@ t.test('queries of usage', async t => {
     const byKey = await queries.overTime({ ...lastDays(3), maxSeries: 1, by: 'key' })
     t.match(byKey.groups, [
       { name: 'key_1', calls: 4, points: { calls: { length: 3 } } },
-      { name: 'key_2', calls: 1, credits: 0, failed: 1, points: { calls: [], failed: [], credits: [] } },
+      { name: 'key_2', calls: 1, credits: 0, failed: 1, points: { calls: [], failed: [], credits: [], p50Ms: [], p95Ms: [] } },
     ])
     t.equal(sumOf(byKey.total.points.calls), 5)
     t.equal(sumOf(byKey.total.points.failed), 1)
     t.same((await queries.overTime({ ...lastHours(24), ...series, account: 'acc_9', by: 'network' })).groups, [])
     const fiveMinutes = { account: 'acc_1', period: 'fiveMinutes', from: nowHour * 12, to: nowHour * 12 + 12, filter: {} } as const
     t.same((await queries.overTime({ ...fiveMinutes, ...series, by: 'key' })).total.points.calls.slice(0, 2), [2, 0])
+  })
+
+  t.test('each group is divided by a second dimension, and its parts add up to it', async t => {
+    const { groups } = await queries.overTime({ ...lastDays(3), maxSeries: 0, by: 'key', and: 'method' })
+    t.match(groups, [
+      {
+        ...{ name: 'key_1', calls: 4 },
+        parts: [
+          { name: 'eth_getLogs', calls: 2, credits: 510, forwarded: 2 },
+          { name: 'eth_call', calls: 2, credits: 160, failed: 0 },
+        ],
+      },
+      { name: 'key_2', parts: [{ name: 'eth_call', calls: 1, credits: 0, failed: 1 }] },
+    ])
+    t.same((await queries.overTime({ ...lastDays(3), ...series, by: 'key' })).groups[0]?.parts, [])
   })
 
   t.test('filters combine', async t => {
@@ -90,7 +105,7 @@ t.test('queries of usage', async t => {
     t.equal(await totalOf({ key: 'key_2', method: 'eth_getLogs' }), 0)
     t.equal(await totalOf({ network: 'devnet', outcome: 'failed' }), 1)
     t.equal(await totalOf({ network: 'other' }), 0)
-    t.same(await queries.outcomes({ ...lastDays(3), filter: { key: 'key_2' } }), [['params', 1]])
+    t.match(await queries.outcomes({ ...lastDays(3), filter: { key: 'key_2' } }), [{ outcome: 'params', calls: 1 }])
   })
 
   t.test('latencies are those of the calls that succeeded, merged over hours, methods and keys', async t => {
@@ -101,16 +116,21 @@ t.test('queries of usage', async t => {
     }
     await report({ ...times(10, 90) }, { ...times(10, 5), hour: nowHour - 1 }, { ...times(1_000, 5), key: 'key_2' })
     await report({ account: 'acc_7', outcome: 'timeout', calls: 100, credits: 0 })
-    const { groups, total, latency } = await queries.overTime({ ...lastHours(2), ...series, account: 'acc_7', by: 'key' })
+    const { groups, total } = await queries.overTime({ ...lastHours(2), ...series, account: 'acc_7', by: 'key', latencies: true })
     t.equal(total.failed, 100)
     const isNear = (ms: number | null, expected: number) => t.ok(ms !== null && Math.abs(ms / expected - 1) < 0.2, `${ms} near ${expected}`)
     isNear(total.p50Ms, 10)
     isNear(total.p95Ms, 10)
     isNear(total.p99Ms, 1_000)
     isNear(groups.find(({ name }) => name === 'key_2')?.p50Ms ?? null, 1_000)
-    t.equal(latency.p95Ms.length, 2)
-    isNear(latency.p95Ms[0] ?? null, 10)
-    isNear(latency.p95Ms[1] ?? null, 1_000)
+    const { p95Ms } = total.points
+    t.equal(p95Ms.length, 2)
+    isNear(p95Ms[0] ?? null, 10)
+    isNear(p95Ms[1] ?? null, 1_000)
+    const ofGroup = groups.find(({ name }) => name === 'key_1')?.points.p95Ms ?? []
+    t.equal(ofGroup.length, 2, 'of each group too, where that is asked for')
+    isNear(ofGroup[1] ?? null, 10)
+    t.same((await queries.overTime({ ...lastHours(2), ...series, account: 'acc_7', by: 'key' })).groups[0]?.points.p95Ms, [])
     const { total: failed } = await queries.overTime({
       ...lastHours(2),
       ...series,
@@ -123,8 +143,14 @@ t.test('queries of usage', async t => {
 
   t.test('outcomes, and last uses', async t => {
     t.same(await queries.outcomes(lastHours(720)), [
-      ['ok', 6],
-      ['params', 1],
+      {
+        ...{ outcome: 'ok', calls: 6 },
+        methods: [
+          { method: 'eth_call', calls: 4 },
+          { method: 'eth_getLogs', calls: 2 },
+        ],
+      },
+      { outcome: 'params', calls: 1, methods: [{ method: 'eth_call', calls: 1 }] },
     ])
     const lastUses = await queries.lastUses({ account: 'acc_1', fromDay: today - 7, toDay: today })
     t.same(

@@ -64,6 +64,8 @@ const latenciesAround = (latencyMs: number, calls: number): readonly number[] =>
 interface SeededKey {
   readonly id: string
   readonly share: number
+  /** Credits of a day. */
+  readonly limit?: number
 }
 
 const countsOf = (id: string, keys: readonly SeededKey[], hour: number): readonly UsageCount[] =>
@@ -96,6 +98,8 @@ const seedBalance = async (store: Store, id: string, limit: number, used: number
 }
 
 const coreCredits = 3_000_000
+/** Of the first key. */
+const indexerLimit = 500_000
 /** Accounts that the operator sees beside the one of the dashboard. */
 const otherAccounts = [
   { name: 'wallet-app', label: 'customer 1042', weight: 6, limit: 9_000_000, usedShare: 0.91 },
@@ -117,10 +121,25 @@ const seedUsage = async (dir: string, accounts: readonly SeededAccount[]): Promi
   const hours = Array.from({ length: weekHours }, (_, i) => now - weekHours + i)
   const counts = accounts.flatMap(({ id, keys }) => hours.flatMap(hour => countsOf(id, keys, hour)))
   await store.reportUsage({ process: 'screenshots', seq: 1, counts, retentionHours: 2_160 })
-  for (const { id, limit, usedShare } of accounts) {
-    const ofToday = counts.filter(count => count.account === id && Math.floor(count.hour / 24) === Math.floor(now / 24))
-    const used = usedShare === undefined ? ofToday.reduce((sum, { credits }) => sum + credits, 0) : Math.round(limit * usedShare)
-    await seedBalance(store, id, limit, used)
+  const usedToday = (isOf: (count: UsageCount) => boolean): number =>
+    counts
+      .filter(count => isOf(count) && Math.floor(count.hour / 24) === Math.floor(now / 24))
+      .reduce((sum, { credits }) => sum + credits, 0)
+  for (const { id, keys, limit, usedShare } of accounts) {
+    await seedBalance(
+      store,
+      id,
+      limit,
+      usedShare === undefined ? usedToday(({ account }) => account === id) : Math.round(limit * usedShare),
+    )
+    for (const { id: key, limit } of keys)
+      if (limit !== undefined)
+        await seedBalance(
+          store,
+          key,
+          limit,
+          usedToday(count => count.key === key),
+        )
   }
   await store.close()
 }
@@ -139,7 +158,7 @@ const addAccounts = async ({ dir, run, addKey }: Deployment): Promise<{ readonly
   const dApp = ['--methods', 'eth_call,eth_getBalance,eth_getLogs', '--origins', 'https://dapp.example', '--rate', '50/s']
   const added: { readonly id: string; readonly key: string }[] = []
   for (const options of [
-    ['--name', 'indexer', '--credits', '500000', '--ips', '203.0.113.0/24,127.0.0.1'],
+    ['--name', 'indexer', '--credits', String(indexerLimit), '--ips', '203.0.113.0/24,127.0.0.1'],
     ['--name', 'staging', '--networks', 'ethereum-mainnet,base-mainnet'],
     ['--name', 'production dApp', ...dApp],
   ])
@@ -153,7 +172,11 @@ const addAccounts = async ({ dir, run, addKey }: Deployment): Promise<{ readonly
   const idOf = (name: string): string => accounts.find(each => each.name === name)?.id ?? ''
   const shares = [0.3, 0.1, 1]
   await seedUsage(dir, [
-    { id: idOf(account), keys: added.map(({ id }, i) => ({ id, share: shares[i] ?? 1 })), limit: coreCredits },
+    {
+      id: idOf(account),
+      keys: added.map(({ id }, i) => ({ id, share: shares[i] ?? 1, ...(i === 0 && { limit: indexerLimit }) })),
+      limit: coreCredits,
+    },
     ...others.map(({ name, key, weight, limit, usedShare }) => ({ id: idOf(name), keys: [{ id: key, share: weight }], limit, usedShare })),
   ])
   const { key: spenderKey } = await addKey(spender.name)

@@ -32,7 +32,7 @@ type ColorScheme = 'light' | 'dark'
 const resize = async (page: Page, width: number, height: number, colorScheme: ColorScheme, isLoading = false): Promise<void> => {
   await page.setViewportSize({ width, height })
   await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-  if (!isLoading) await page.waitForSelector('.skeleton', { state: 'detached' })
+  if (!isLoading) await page.waitForSelector(':is(.skeleton, .outdated)', { state: 'detached' })
   // Charts are drawn with the next frame, in the size and the colors of now.
   await page.evaluate('new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
 }
@@ -139,6 +139,9 @@ const parts: Readonly<Record<string, Part>> = {
     await page.keyboard.press('Escape')
     await page.selectOption('select >> nth=0', '7d')
     await shoot(page, 'usage-week')
+    await page.selectOption('select >> nth=0', 'thisMonth')
+    await page.waitForSelector('.lead:has-text("Days and months are those of UTC.")')
+    await shoot(page, 'usage-month')
     await page.selectOption('select >> nth=0', '24h')
     await page.selectOption('select >> nth=1', 'key')
     await page.click('label:has-text("Latency")')

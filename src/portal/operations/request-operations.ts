@@ -94,7 +94,8 @@ export const requestOperations = [
       const account = await findAccount(services, id)
       const { enabled, retention } = services.requestLog
       const isLogged = enabled && account.requestLog !== 'off'
-      const asked = { ...filter, account: account.id, search: '', after, limit, since: services.clock.now() - retention, until: undefined }
+      const since = services.clock.now() - retention
+      const asked = { ...filter, account: account.id, search: '', searchesMessages: false, after, limit, since, until: undefined }
       const { requests, next = null } = isLogged ? await services.queries.requests(asked) : { requests: [] }
       const found = requests.map(request => ({ ...request, account: account.id }))
       return { isLogged, retentionHours: retention / hourMs, requests: await describeRequests(found, services), next }

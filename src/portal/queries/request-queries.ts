@@ -5,7 +5,7 @@ import { failedOutcome } from './usage-dimensions.ts'
 import type { Dimension, UsageFilter } from './usage-dimensions.ts'
 
 /** In place of an outcome: calls that took long, whatever they came to. */
-const slowOutcome = 'slow'
+export const slowOutcome = 'slow'
 
 /** The logged requests of an account, of some time. */
 export interface LoggedRange extends UsageFilter {
@@ -17,8 +17,10 @@ export interface LoggedRange extends UsageFilter {
 }
 
 export interface RequestPageOptions extends LoggedRange {
-  /** A part of the request id. */
+  /** A part of the request id, or of the message. */
   readonly search: string
+  /** Whether `search` is looked for in messages: where they are not to be shown, it is not. */
+  readonly searchesMessages: boolean
   /** `next` of the page before; undefined: from the newest on. */
   readonly after: string | undefined
   readonly limit: number
@@ -27,6 +29,9 @@ export interface RequestPageOptions extends LoggedRange {
 export interface RequestPage {
   /** The newest first. */
   readonly requests: readonly StoredRequest[]
+  /** How many there are that were asked for, and how many of them are newer than `requests`. */
+  readonly requestCount: number
+  readonly offset: number
   /** Undefined at the end. */
   readonly next: string | undefined
   /** How many requests there are in all, and of each outcome, whatever `outcome` asks for. */
@@ -38,7 +43,7 @@ export interface RequestPage {
 }
 
 /** What callers with a key were told about a method that failed. */
-export interface FailureMessage {
+interface FailureMessage {
   readonly outcome: string
   readonly message: string
   readonly method: string
@@ -48,6 +53,18 @@ export interface FailureMessage {
   readonly requests: number
   /** Of the last one, in ms since 1970. */
   readonly lastSeen: number
+}
+
+interface FailureMessageOptions extends LoggedRange {
+  /** Messages of each outcome. */
+  readonly limit: number
+}
+
+export interface FailureMessages {
+  /** The most frequent first, of each outcome. */
+  readonly messages: readonly FailureMessage[]
+  /** Of each outcome, its logged requests, and how many messages they have, each counted by method and key. */
+  readonly outcomes: readonly { readonly outcome: string; readonly requests: number; readonly messages: number }[]
 }
 
 /** Of the thousands that the log has of an account at most, those that are asked for. */
@@ -61,7 +78,7 @@ export const readRequests = async (store: Pick<RequestLogStore, 'requests'>, opt
   const last = requests.at(-1)
   const hasMore = first >= 0 && first + limit < found.length
   return {
-    requests,
+    ...{ requests, requestCount: found.length, offset: Math.max(0, first) },
     next: hasMore && last ? cursorOf(last) : undefined,
     outcomes: countBy(matching, 'outcome'),
     methods: valuesOf(logged, 'method'),
@@ -70,17 +87,16 @@ export const readRequests = async (store: Pick<RequestLogStore, 'requests'>, opt
   }
 }
 
-const maxMessagesPerOutcome = 3
-
 export const readFailureMessages = async (
   store: Pick<RequestLogStore, 'requests'>,
-  options: LoggedRange,
-): Promise<readonly FailureMessage[]> => {
+  options: FailureMessageOptions,
+): Promise<FailureMessages> => {
   const messages = new Map<string, FailureMessage>()
   // The newest first.
   for (const request of await store.requests(options.account)) {
     const { outcome, message, method, key, time } = request
-    if (message === undefined || !isOfTime(request, options) || !isFound(request, { ...options, search: '' })) continue
+    if (message === undefined || !isOfTime(request, options) || !isFound(request, { ...options, search: '', searchesMessages: false }))
+      continue
     if (!hasOutcome(request, options.outcome)) continue
     const id = [outcome, method, key, message].join('\n')
     const known = messages.get(id)
@@ -89,19 +105,31 @@ export const readFailureMessages = async (
   const frequent = [...messages.values()].sort((a, b) => b.requests - a.requests || b.lastSeen - a.lastSeen)
   const ofOutcome = new Map<string, FailureMessage[]>()
   for (const each of frequent) getOrCreate(ofOutcome, each.outcome, () => []).push(each)
-  return [...ofOutcome.values()].flatMap(each => each.slice(0, maxMessagesPerOutcome))
+  return {
+    messages: [...ofOutcome.values()].flatMap(each => each.slice(0, options.limit)),
+    outcomes: Array.from(ofOutcome, ([outcome, each]) => ({
+      ...{ outcome, messages: each.length },
+      requests: each.reduce((sum, { requests }) => sum + requests, 0),
+    })),
+  }
 }
 
 const isOfTime = ({ time }: StoredRequest, { since, until = Infinity }: LoggedRange): boolean => time >= since && time < until
 
 const isFound = (
   request: StoredRequest,
-  { method, network, key, search }: Pick<RequestPageOptions, 'method' | 'network' | 'key' | 'search'>,
+  {
+    method,
+    network,
+    key,
+    search,
+    searchesMessages,
+  }: Pick<RequestPageOptions, 'method' | 'network' | 'key' | 'search' | 'searchesMessages'>,
 ): boolean =>
   (method === undefined || request.method === method) &&
   (network === undefined || request.network === network) &&
   (key === undefined || request.key === key) &&
-  request.requestId.includes(search)
+  (request.requestId.includes(search) || (searchesMessages && request.message?.toLowerCase().includes(search.toLowerCase()) === true))
 
 const hasOutcome = ({ outcome, isSlow }: StoredRequest, asked: string | undefined): boolean =>
   asked === undefined ||

@@ -12,7 +12,7 @@ import type { LedgerDayState, UsagePage, UsagePageOptions } from './usage-days.t
 import { PeriodRows } from './period-rows.ts'
 import type { PeriodRange, QueryClock } from './period-rows.ts'
 import { readFailureMessages } from './request-queries.ts'
-import type { FailureMessage, LoggedRange } from './request-queries.ts'
+import type { FailureMessages } from './request-queries.ts'
 import { isIncluded } from './usage-dimensions.ts'
 import type { Dimension, UsageFilter } from './usage-dimensions.ts'
 
@@ -21,28 +21,47 @@ export interface UsageSeries extends UsageStatistics {
   readonly name: string
   /** By point of time; empty for a group that is not among the first. */
   readonly points: UsagePoints
+  /** By the second dimension, the most credits first; empty unless there is one. */
+  readonly parts: readonly UsagePart[]
+}
+
+interface UsagePart extends UsageStatistics {
+  readonly name: string
 }
 
 interface UsagePoints {
   readonly calls: readonly number[]
   readonly failed: readonly number[]
   readonly credits: readonly number[]
+  /** Of a group, empty unless asked for; null where no call has succeeded. */
+  readonly p50Ms: readonly (number | null)[]
+  readonly p95Ms: readonly (number | null)[]
 }
 
 export interface UsageOverTime {
   /** The most credits first. */
   readonly groups: readonly UsageSeries[]
   readonly total: UsageSeries
-  /** Of all calls, by point of time. */
-  readonly latency: { readonly p50Ms: readonly (number | null)[]; readonly p95Ms: readonly (number | null)[] }
 }
 
 interface FilteredRange extends PeriodRange {
   readonly filter: UsageFilter
 }
 
+/** The calls of one outcome. */
+export interface OutcomeCalls {
+  readonly outcome: string
+  readonly calls: number
+  /** The most frequent first. */
+  readonly methods: readonly { readonly method: string; readonly calls: number }[]
+}
+
 interface OverTimeQuery extends FilteredRange {
   readonly by: Dimension
+  /** What each group is divided by. */
+  readonly and?: Dimension | undefined
+  /** Whether the points of groups have latencies. */
+  readonly latencies?: boolean
   /** So many groups have points. */
   readonly maxSeries: number
 }
@@ -67,12 +86,12 @@ type QueriedStore = Pick<
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
 export interface UsageQueries extends PageQueries {
   overTime(query: OverTimeQuery): Promise<UsageOverTime>
-  /** Calls by outcome. */
-  outcomes(range: FilteredRange): Promise<readonly (readonly [outcome: string, calls: number])[]>
+  /** Calls by outcome, the most frequent first. */
+  outcomes(range: FilteredRange): Promise<readonly OutcomeCalls[]>
   /** The last hour in which each key was used, in the days from `fromDay` to `toDay`. */
   lastUses(days: LastUsesQuery): Promise<readonly (readonly [key: string, hour: number])[]>
   /** Of each outcome, the messages that most of its logged requests have. */
-  failureMessages(options: LoggedRange): Promise<readonly FailureMessage[]>
+  failureMessages(options: Parameters<typeof readFailureMessages>[1]): Promise<FailureMessages>
   /** The rows of a day that is over, for a billing system. */
   usagePage(options: UsagePageOptions): Promise<UsagePage>
   ledgerDay(options: { readonly day: number }): Promise<LedgerDayState>
@@ -92,16 +111,7 @@ export const createUsageQueries = (store: QueriedStore, clock: QueryClock): Usag
   return {
     ...createPageQueries(store, clock),
     overTime: query => readOverTime(periods, query),
-    async outcomes({ filter, ...range }) {
-      const calls = new Map<string, number>()
-      for await (const { rows } of periods.read(range)) {
-        for (const row of rows) {
-          const { outcome } = row.group
-          if (isIncluded(row, filter)) calls.set(outcome, (calls.get(outcome) ?? 0) + row.calls)
-        }
-      }
-      return [...calls]
-    },
+    outcomes: range => readOutcomes(periods, range),
     lastUses: query => readLastUses(periods, query),
     failureMessages: options => readFailureMessages(store, options),
     usagePage: options => readUsagePage(store, options),
@@ -109,43 +119,67 @@ export const createUsageQueries = (store: QueriedStore, clock: QueryClock): Usag
   }
 }
 
-const readOverTime = async (periods: PeriodRows, { by, filter, maxSeries, ...range }: OverTimeQuery): Promise<UsageOverTime> => {
+const readOverTime = async (periods: PeriodRows, { maxSeries, ...query }: OverTimeQuery): Promise<UsageOverTime> => {
+  const { by, and, latencies = false, filter, ...range } = query
   const { from, to } = range
-  const total = new SeriesAdder('total', to - from)
-  const latencies = Array.from({ length: to - from }, () => new UsageAdder())
+  const total = new SeriesAdder('total', { length: to - from, latencies: true })
   const groups = new Map<string, SeriesAdder>()
   for await (const { start, rows } of periods.read(range)) {
     for (const row of rows) {
       if (!isIncluded(row, filter)) continue
-      const group = getOrCreate(groups, row.group[by], name => new SeriesAdder(name, to - from))
+      const group = getOrCreate(groups, row.group[by], name => new SeriesAdder(name, { length: to - from, latencies, and }))
       group.add(start - from, row)
       total.add(start - from, row)
-      latencies[start - from]?.add(row.group, row)
     }
   }
   const sorted = [...groups.values()].sort((a, b) => compareUsage(a.total, b.total))
-  const quantiles = latencies.map(({ latency }) => latency)
-  return {
-    groups: sorted.map((group, i) => group.toSeries(i < maxSeries)),
-    total: total.toSeries(true),
-    latency: { p50Ms: quantiles.map(({ p50Ms }) => p50Ms), p95Ms: quantiles.map(({ p95Ms }) => p95Ms) },
+  return { groups: sorted.map((group, i) => group.toSeries(i < maxSeries)), total: total.toSeries(true) }
+}
+
+const readOutcomes = async (periods: PeriodRows, { filter, ...range }: FilteredRange): Promise<readonly OutcomeCalls[]> => {
+  const outcomes = new Map<string, Map<string, number>>()
+  for await (const { rows } of periods.read(range)) {
+    for (const row of rows) {
+      const { outcome, method } = row.group
+      if (!isIncluded(row, filter)) continue
+      const methods = getOrCreate(outcomes, outcome, () => new Map<string, number>())
+      methods.set(method, (methods.get(method) ?? 0) + row.calls)
+    }
   }
+  return Array.from(outcomes, ([outcome, counts]) => {
+    const methods = Array.from(counts, ([method, calls]) => ({ method, calls })).sort((a, b) => b.calls - a.calls)
+    return { outcome, calls: methods.reduce((sum, { calls }) => sum + calls, 0), methods }
+  }).sort((a, b) => b.calls - a.calls)
+}
+
+interface SeriesOptions {
+  /** Points of time. */
+  readonly length: number
+  readonly latencies: boolean
+  readonly and?: Dimension | undefined
 }
 
 class SeriesAdder {
   readonly name: string
+  readonly #and: Dimension | undefined
   readonly #adder = new UsageAdder()
-  readonly #points: { readonly [Measure in keyof UsagePoints]: number[] }
+  readonly #points: { readonly [Measure in 'calls' | 'failed' | 'credits']: number[] }
+  readonly #latencies: readonly UsageAdder[]
+  readonly #parts = new Map<string, UsageAdder>()
 
-  constructor(name: string, length: number) {
+  constructor(name: string, { length, latencies, and }: SeriesOptions) {
     const newPoints = () => new Array<number>(length).fill(0)
     this.name = name
+    this.#and = and
     this.#points = { calls: newPoints(), failed: newPoints(), credits: newPoints() }
+    this.#latencies = latencies ? Array.from({ length }, () => new UsageAdder()) : []
   }
 
   add(point: number, row: UsageRow): void {
     const { calls, failed, credits } = this.#points
     this.#adder.add(row.group, row)
+    this.#latencies[point]?.add(row.group, row)
+    if (this.#and !== undefined) getOrCreate(this.#parts, row.group[this.#and], () => new UsageAdder()).add(row.group, row)
     calls[point]! += row.calls
     credits[point]! += row.credits
     if (row.group.outcome !== successOutcome) failed[point]! += row.calls
@@ -156,11 +190,17 @@ class SeriesAdder {
   }
 
   toSeries(hasPoints: boolean): UsageSeries {
-    return { name: this.name, ...this.#adder.statistics, points: hasPoints ? this.#points : noPoints }
+    const parts = Array.from(this.#parts, ([name, adder]) => ({ name, ...adder.statistics })).sort(compareUsage)
+    return { name: this.name, ...this.#adder.statistics, points: hasPoints ? this.#withLatencies() : noPoints, parts }
+  }
+
+  #withLatencies(): UsagePoints {
+    const latencies = this.#latencies.map(({ latency }) => latency)
+    return { ...this.#points, p50Ms: latencies.map(({ p50Ms }) => p50Ms), p95Ms: latencies.map(({ p95Ms }) => p95Ms) }
   }
 }
 
-const noPoints: UsagePoints = { calls: [], failed: [], credits: [] }
+const noPoints: UsagePoints = { calls: [], failed: [], credits: [], p50Ms: [], p95Ms: [] }
 
 /** By days, and then by the hours of the last day of each key alone; the first hour of a day whose hours are not kept. */
 const readLastUses = async (periods: PeriodRows, { account, fromDay, toDay }: LastUsesQuery) => {

@@ -1,14 +1,16 @@
 import type { RequestLogConfig } from '../../services/request-log.ts'
 import type { AccountRow } from '../../store/store.ts'
-import { hourMs } from '../../util/dates.ts'
+import { hourMs, isoTime } from '../../util/dates.ts'
 import { schemaRef } from '../openapi.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
+import { slowOutcome } from '../queries/request-queries.ts'
+import type { RequestPageOptions } from '../queries/request-queries.ts'
 import { keepsParams, requestJson } from '../request-json.ts'
 import type { RequestJson } from '../request-json.ts'
 import { defineRoute } from '../route.ts'
 import { filterQuery } from '../queries/usage-dimensions.ts'
-import { timeQuery, timesOf } from './usage.ts'
+import { filterOf, pointsOf, timeQuery, timesOf } from './usage.ts'
 
 /** What an account has logged of its requests. */
 const settings = ['on', 'withoutParams', 'off'] as const
@@ -28,6 +30,11 @@ export type RequestLogJson = ReturnType<typeof logJson>
 export interface RequestPageJson {
   readonly log: RequestLogJson
   readonly requests: readonly RequestJson[]
+  /** All that were asked for, and how many of them are newer than these. */
+  readonly requestCount: number
+  readonly offset: number
+  /** All calls of the time that the filters include, logged or not; null for slow ones and those of a search, which nothing counts. */
+  readonly calls: number | null
   /** `after` of the next request; null at the end. */
   readonly next: string | null
   readonly outcomes: readonly { readonly outcome: string; readonly requests: number }[]
@@ -37,25 +44,66 @@ export interface RequestPageJson {
   readonly keys: readonly string[]
 }
 
-const noRequests = { requests: [], next: null, outcomes: [], methods: [], networks: [], keys: [] } as const
+const noRequests = {
+  requests: [],
+  requestCount: 0,
+  offset: 0,
+  calls: null,
+  next: null,
+  outcomes: [],
+  methods: [],
+  networks: [],
+  keys: [],
+} as const
 
-const readPage = async (services: PortalServices, account: AccountRow, query: PageQuery): Promise<RequestPageJson> => {
+const readPage = async (
+  services: PortalServices,
+  account: AccountRow,
+  { range, from, to, ...query }: PageQuery,
+): Promise<RequestPageJson> => {
   const { requestLog, queries, clock } = services
   const log = logJson(requestLog, account)
   if (!log.isOffered || log.setting === 'off') return { log, ...noRequests }
-  const since = Math.max(query.since ?? 0, clock.now() - requestLog.retention)
-  const { requests, next = null, outcomes, ...values } = await queries.requests({ ...query, account: account.id, since })
+  const now = clock.now()
+  const keptSince = now - requestLog.retention
+  const since = Math.max(query.since ?? 0, keptSince)
   const isWhole = keepsParams(requestLog, account)
+  const asked = { ...query, account: account.id, since }
+  const [{ requests, next = null, outcomes, ...values }, calls] = await Promise.all([
+    queries.requests({ ...asked, searchesMessages: isWhole }),
+    countCalls(
+      services,
+      { ...asked, range: since > keptSince ? range : undefined, ...(from !== undefined && { from: isoTime(since), to }) },
+      now,
+    ),
+  ])
   return {
     log,
     ...values,
+    calls,
     requests: requests.map(request => requestJson(request, isWhole)),
     next,
     outcomes: outcomes.map(([outcome, count]) => ({ outcome, requests: count })),
   }
 }
 
-type PageQuery = Omit<Parameters<PortalServices['queries']['requests']>[0], 'account' | 'since'> & { readonly since: number | undefined }
+/** The time that is asked for, as a range and in ms since 1970. */
+type PageQuery = Omit<RequestPageOptions, 'account' | 'since' | 'searchesMessages'> &
+  Parameters<typeof pointsOf>[0] & { readonly since: number | undefined }
+
+/** Those of the points of the time, as the page Usage counts them; of what the log keeps, unless another time is asked for. */
+const countCalls = async (
+  { queries, requestLog }: PortalServices,
+  query: Omit<PageQuery, 'since'> & { readonly account: string; readonly since: number },
+  now: number,
+): Promise<number | null> => {
+  const { account, outcome, search, since, until = Infinity } = query
+  if (outcome === slowOutcome || search !== '') return null
+  if (until <= since) return 0
+  const { period, from, to } = pointsOf(query, now, requestLog.retention)
+  const outcomes = await queries.outcomes({ account, period, from, to, filter: filterOf(query) })
+  return outcomes.reduce((sum, { calls }) => sum + calls, 0)
+}
 
 export const requestRoutes = [
   defineRoute({
@@ -69,16 +117,15 @@ export const requestRoutes = [
         ...timeQuery,
         ...filterQuery,
         outcome: { ...filterQuery.outcome, description: 'Only requests with this outcome, or `failed` ones, or `slow` ones.' },
-        search: { type: 'string', default: '', description: 'A part of the request id.' },
+        search: { type: 'string', default: '', description: 'A part of the request id, or of the message of the error.' },
         after: { type: 'string', description: '`next` of the response before.' },
         limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 50, description: 'Most requests of the response.' },
       },
     },
     response: schemaRef('RequestPage'),
     async handle({ person, query }, services): Promise<RequestPageJson> {
-      const { method, network, key, outcome, search, after, limit } = query
-      const times = timesOf(query, services.clock.now())
-      const asked = { ...times, method, network, key, outcome, search, after, limit }
+      const { search, limit, after, range, from, to } = query
+      const asked = { search, limit, after, range, from, to, ...timesOf(query, services.clock.now()), ...filterOf(query) }
       return readPage(services, await accountOf(services, person.account), asked)
     },
   }),

@@ -1,17 +1,17 @@
 import type { Infer } from '../../plugin/options-schema.ts'
 import { fiveMinuteRetentionHours, hourRetentionDays, successOutcome, usagePeriodsMs } from '../../store/usage-store.ts'
 import type { UsagePeriod } from '../../store/usage-store.ts'
-import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
+import { dayMs, hourMs, isoDate, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { listOf, schemaRef } from '../openapi.ts'
 import { adviceOf, describeOutcome } from '../outcome-advice.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
-import type { FailureMessage } from '../queries/request-queries.ts'
+import type { FailureMessages } from '../queries/request-queries.ts'
 import { keepsParams } from '../request-json.ts'
 import { dimensions, filterQuery } from '../queries/usage-dimensions.ts'
-import type { Dimension } from '../queries/usage-dimensions.ts'
-import type { UsageOverTime } from '../queries/usage-queries.ts'
+import type { Dimension, UsageFilter } from '../queries/usage-dimensions.ts'
+import type { OutcomeCalls, UsageOverTime } from '../queries/usage-queries.ts'
 import { defineRoute } from '../route.ts'
 
 const rangesMs = { '1h': hourMs, '6h': 6 * hourMs, '24h': dayMs, '7d': 7 * dayMs, '30d': 30 * dayMs, '90d': 90 * dayMs } as const
@@ -19,6 +19,9 @@ const rangesMs = { '1h': hourMs, '6h': 6 * hourMs, '24h': dayMs, '7d': 7 * dayMs
 type Range = keyof typeof rangesMs
 
 const rangeNames = Object.keys(rangesMs) as Range[] // of a literal
+
+/** Calendar months, UTC: the current one up to now, and the one before. */
+const monthNames = ['thisMonth', 'lastMonth'] as const
 
 /** Up to this range, one point is an hour, while hours are kept; above, a day. */
 const maxHourlyRangeMs = 8 * dayMs
@@ -31,6 +34,8 @@ export interface UsageAnswer extends UsageOverTime {
   readonly times: readonly string[]
   /** The end of the last point. */
   readonly end: string
+  /** The first day whose calls are all counted still. */
+  readonly keptFrom: string
 }
 
 const time = { type: 'string', maxLength: 40 } as const
@@ -49,27 +54,48 @@ export const timesOf = ({ range, from, to }: Infer<{ readonly type: 'object'; re
 })
 
 const rangeQuery = {
-  range: { type: 'string', enum: rangeNames, default: '24h', description: 'How far back, up to now; `from` replaces it.' },
+  range: {
+    type: 'string',
+    enum: [...rangeNames, ...monthNames],
+    default: '24h',
+    description: 'How far back, up to now, or a calendar month, UTC; `from` replaces it.',
+  },
   from: { ...time, description: 'The beginning, ISO 8601. The range is extended to whole points.' },
   to: { ...time, description: 'With `from`: the end; now if absent.' },
   ...filterQuery,
 } as const
 
-type RangeQuery = Infer<{ readonly type: 'object'; readonly properties: typeof rangeQuery }>
-
-/** The points of a range. Throws ApiError. */
-const pointsOf = ({ range, from: fromText, to: toText }: RangeQuery, now: number) => {
-  const isCustom = fromText !== undefined
-  const to = isCustom && toText !== undefined ? parseTime('to', toText) : now
-  const from = isCustom ? parseTime('from', fromText) : now - rangesMs[range]
-  if (from >= to) throw invalidField(isCustom ? 'from' : 'to', 'must be before the end')
-  if (to - from > maxRangeMs) throw invalidField('from', `must be at most ${maxRangeMs / dayMs} days before the end`)
-  const period = periodOf(from, to, now)
-  const periodMs = usagePeriodsMs[period]
-  // A range up to now has as many points as fit into it, with the one that is not over yet.
-  const first = isCustom ? Math.floor(from / periodMs) : Math.floor(from / periodMs) + 1
-  return { period, periodMs, from: first, to: Math.max(first + 1, Math.ceil(Math.min(to, now + 1) / periodMs)) }
+interface RangeQuery {
+  readonly range?: Range | (typeof monthNames)[number] | undefined
+  readonly from?: string | undefined
+  readonly to?: string | undefined
 }
+
+/** The points of a range; without one, of the time before now. Throws ApiError. */
+export const pointsOf = ({ range, from, to }: RangeQuery, now: number, defaultRangeMs: number = rangesMs['24h']) => {
+  if (from !== undefined) return pointsBetween(parseTime('from', from), to === undefined ? now : parseTime('to', to), now)
+  if (range === 'thisMonth') return toPoints('day', startOfMonth(now), now + 1)
+  if (range === 'lastMonth') return toPoints('day', startOfMonth(startOfMonth(now) - dayMs), startOfMonth(now))
+  const first = now - (range === undefined ? defaultRangeMs : rangesMs[range])
+  const period = periodOf(first, now, now)
+  // As many points as fit into it, with the one that is not over yet.
+  return toPoints(period, first + usagePeriodsMs[period], now + 1)
+}
+
+const pointsBetween = (from: number, to: number, now: number) => {
+  if (from >= to) throw invalidField('from', 'must be before the end')
+  if (to - from > maxRangeMs) throw invalidField('from', `must be at most ${maxRangeMs / dayMs} days before the end`)
+  return toPoints(periodOf(from, to, now), from, Math.min(to, now + 1))
+}
+
+/** The whole points of a time. */
+const toPoints = (period: UsagePeriod, fromMs: number, toMs: number) => {
+  const periodMs = usagePeriodsMs[period]
+  const from = Math.floor(fromMs / periodMs)
+  return { period, periodMs, from, to: Math.max(from + 1, Math.ceil(toMs / periodMs)) }
+}
+
+const startOfMonth = (time: number): number => Date.parse(`${isoDate(time).slice(0, 7)}-01`)
 
 const periodOf = (from: number, to: number, now: number): UsagePeriod => {
   const fiveMinutesFrom = now - fiveMinuteRetentionHours * hourMs
@@ -83,23 +109,26 @@ const parseTime = (field: string, text: string): number => {
   return parsed
 }
 
-const filterOf = ({ method, network, key, outcome }: RangeQuery) => ({ method, network, key, outcome })
+export const filterOf = ({ method, network, key, outcome }: UsageFilter) => ({ method, network, key, outcome })
 
 /** What went wrong, how often, what callers were told, and what to do. */
-const reportErrors = (outcomes: readonly (readonly [outcome: string, calls: number])[], messages: readonly FailureMessage[]) =>
+const reportErrors = (outcomes: readonly OutcomeCalls[], logged: FailureMessages) =>
   outcomes
-    .filter(([outcome, calls]) => outcome !== successOutcome && calls > 0)
-    .sort(([, a], [, b]) => b - a)
-    .map(([outcome, calls]) => ({
-      ...{ ...describeOutcome(outcome), calls, advice: adviceOf(outcome) },
-      messages: messages
-        .filter(each => each.outcome === outcome)
-        .map(({ outcome: _, lastSeen, ...told }) => ({ ...told, lastSeen: isoTime(lastSeen) })),
-    }))
+    .filter(({ outcome, calls }) => outcome !== successOutcome && calls > 0)
+    .map(({ outcome, calls, methods }) => {
+      const { requests = 0, messages = 0 } = logged.outcomes.find(each => each.outcome === outcome) ?? {}
+      return {
+        ...{ ...describeOutcome(outcome), calls, methods, advice: adviceOf(outcome), loggedRequests: requests, messageCount: messages },
+        messages: logged.messages
+          .filter(each => each.outcome === outcome)
+          .map(({ outcome: _, lastSeen, ...told }) => ({ ...told, lastSeen: isoTime(lastSeen) })),
+      }
+    })
 
 export type ErrorCount = ReturnType<typeof reportErrors>[number]
 
 const maxSeries = 1_000
+const maxMessages = 200
 
 export const usageRoutes = [
   defineRoute({
@@ -113,6 +142,8 @@ export const usageRoutes = [
       properties: {
         ...rangeQuery,
         by: { type: 'string', enum: dimensions, default: 'method', description: 'What calls are counted by.' },
+        and: { type: 'string', enum: dimensions, description: 'What the calls of each group are counted by in turn, as `parts`.' },
+        latencies: { type: 'boolean', default: false, description: 'Whether points have latencies of each group.' },
         series: {
           type: 'integer',
           minimum: 0,
@@ -123,29 +154,40 @@ export const usageRoutes = [
       },
     },
     response: schemaRef('Usage'),
-    async handle({ person: { account }, query }, { queries, clock }: PortalServices): Promise<UsageAnswer> {
-      const { by, series } = query
+    async handle({ person: { account }, query }, { queries, clock, usageRetentionMs }: PortalServices): Promise<UsageAnswer> {
+      const { by, and, latencies, series } = query
       const { period, periodMs, from, to } = pointsOf(query, clock.now())
-      const report = await queries.overTime({ account, period, from, to, filter: filterOf(query), by, maxSeries: series })
+      const report = await queries.overTime({ account, period, from, to, filter: filterOf(query), by, and, latencies, maxSeries: series })
       const times = Array.from({ length: to - from }, (_, i) => isoTime((from + i) * periodMs))
-      return { by, step: period, times, end: isoTime(to * periodMs), ...report }
+      const keptFrom = isoTime(dayMs * Math.ceil((clock.now() - usageRetentionMs) / dayMs))
+      return { by, step: period, times, end: isoTime(to * periodMs), keptFrom, ...report }
     },
   }),
   defineRoute({
     method: 'get',
     path: '/errors',
-    summary: 'Failed calls by outcome, each with what to do about it, and the most frequent messages of its logged requests.',
+    summary:
+      'Failed calls by outcome, the most frequent first: of which methods, what to do about them, and the most frequent messages of their logged requests.',
     role: 'viewer',
-    query: { type: 'object', properties: rangeQuery },
+    query: {
+      type: 'object',
+      properties: {
+        ...rangeQuery,
+        messages: { type: 'integer', minimum: 0, maximum: maxMessages, default: 3, description: 'Messages of each outcome, at most.' },
+      },
+    },
     response: listOf(schemaRef('ErrorCount')),
     async handle({ person: { account }, query }, services) {
       const { queries, clock } = services
       const { period, periodMs, from, to } = pointsOf(query, clock.now())
-      const outcomes = queries.outcomes({ account, period, from, to, filter: filterOf(query) })
       const isLogged = services.requestLog.enabled && keepsParams(services.requestLog, await accountOf(services, account))
       const since = isLogged ? from * periodMs : undefined
-      const messages = since === undefined ? [] : queries.failureMessages({ account, since, until: to * periodMs, ...filterOf(query) })
-      return reportErrors(await outcomes, await messages)
+      const asked = { account, until: to * periodMs, ...filterOf(query), limit: query.messages }
+      const [outcomes, logged] = await Promise.all([
+        queries.outcomes({ account, period, from, to, filter: filterOf(query) }),
+        since === undefined ? { messages: [], outcomes: [] } : queries.failureMessages({ ...asked, since }),
+      ])
+      return reportErrors(outcomes, logged)
     },
   }),
 ]

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import { now } from '../clock.ts'
 import { formatAge, formatCompact, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
+import { Icon } from './icon.tsx'
 import { Plot, shareOf, shareOfTime } from './plot.tsx'
 import type { ChartLimit, ChartSeries } from './plot.tsx'
 import { Table } from './table.tsx'
@@ -43,6 +44,7 @@ export const Chart = (props: ChartProps) => {
   // Readings are some ms late.
   const lastStepMs = 1_000 * Math.round((Date.parse(times.at(-1) ?? '') - Date.parse(times.at(-2) ?? '')) / 1_000)
   const isRunning = Date.parse(end) > Date.now()
+  const isPale = isRunning && !isTable.value
   const isStacked = kind === 'columns' && series.length > 1
   const positionOf = (point: number): number => (kind === 'lines' ? shareOfTime(times, point, rangeMs) : shareOf(point, times.length))
   const valueAt = (point: number, { points }: ChartSeries): string => {
@@ -68,10 +70,11 @@ export const Chart = (props: ChartProps) => {
         {note !== undefined && <span class="note">{note}</span>}
         <button
           type="button"
-          class="plain small"
+          class="quiet small"
           aria-label={`${isTable.value ? texts.showChart : texts.showTable}: ${title}`}
           onClick={() => (isTable.value = !isTable.value)}
         >
+          <Icon name={isTable.value ? 'usage' : 'table'} />
           {isTable.value ? texts.chart : texts.table}
         </button>
       </figcaption>
@@ -118,9 +121,10 @@ export const Chart = (props: ChartProps) => {
           )}
         </div>
       )}
-      {(series.length > 1 || kind === 'lines') && (
+      {(series.length > 1 || kind === 'lines' || isPale) && (
         <Legend
-          series={series}
+          series={series.length > 1 || kind === 'lines' ? series : []}
+          isPale={isPale}
           onPick={onPickSeries}
           // Of lines there is room for the values: where the pointer is, else those of the whole range, or of its last step.
           {...(kind === 'lines' && {
@@ -138,7 +142,7 @@ export const Chart = (props: ChartProps) => {
   )
 }
 
-interface LineChartsProps extends Pick<ChartProps, 'times' | 'rangeMs'> {
+interface LineChartsProps extends Pick<ChartProps, 'times' | 'end' | 'rangeMs'> {
   readonly charts: readonly Pick<ChartProps, 'title' | 'format' | 'series'>[]
 }
 
@@ -153,13 +157,15 @@ export const LineCharts = ({ charts, ...axis }: LineChartsProps) => (
 
 interface LegendProps {
   readonly series: readonly ChartSeries[]
+  /** Whether the last point is drawn as one that is not over yet. */
+  readonly isPale: boolean
   readonly onPick?: ((id: string) => void) | undefined
   /** Of which time the values are. */
   readonly when?: string | undefined
   shownValueOf?(series: ChartSeries): string
 }
 
-const Legend = ({ series, onPick, when, shownValueOf }: LegendProps) => (
+const Legend = ({ series, isPale, onPick, when, shownValueOf }: LegendProps) => (
   <ul class="legend" aria-label={texts.legend}>
     {when !== undefined && <li class="since">{when}:</li>}
     {series.map(each => (
@@ -178,6 +184,7 @@ const Legend = ({ series, onPick, when, shownValueOf }: LegendProps) => (
         {shownValueOf !== undefined && <strong>{shownValueOf(each)}</strong>}
       </li>
     ))}
+    {isPale && <li class="pale">{texts.notOver}</li>}
   </ul>
 )
 

@@ -18,8 +18,8 @@ interface DownloadsProps {
   readonly titles: Row
   /** Called when it is chosen. */
   read(): Download | Promise<Download>
-  /** Another file, as CSV. */
-  readonly more?: DownloadCsv
+  /** Other files, as CSV. */
+  readonly more?: readonly DownloadCsv[]
 }
 
 interface DownloadCsv extends Pick<DownloadsProps, 'name' | 'titles'> {
@@ -28,13 +28,13 @@ interface DownloadCsv extends Pick<DownloadsProps, 'name' | 'titles'> {
 }
 
 /** A menu that saves what is shown. */
-export const Downloads = ({ name, titles, read, more }: DownloadsProps) => {
+export const Downloads = ({ name, titles, read, more = [] }: DownloadsProps) => {
   const { error, sendOnce } = useSending()
   const item = (label: string, download: () => Promise<void>) => ({ label, onSelect: () => sendOnce(download) })
   const saveCsv = (file: string, columns: Row, rows: readonly Row[]) => save(`${file}.csv`, 'text/csv', toCsv([columns, ...rows]))
   const items = [
     item(texts.usage.csv, async () => saveCsv(name, titles, (await read()).rows)),
-    ...(more === undefined ? [] : [item(more.label, async () => saveCsv(more.name, more.titles, await more.read()))]),
+    ...more.map(file => item(file.label, async () => saveCsv(file.name, file.titles, await file.read()))),
     item(texts.usage.json, async () => save(`${name}.json`, 'application/json', toJson((await read()).json))),
   ]
   return (

@@ -26,9 +26,9 @@ const nearLimitPercent = ({ balance }: AccountReport): number | undefined => {
   return percent >= warningPercent ? percent : undefined
 }
 
-/** Whether it must be said how long the credits last: the banner does where they run short, and they do not last where calls are refused. */
+/** Whether it must be said how long the credits of an active account last: the banner does where they run short. */
 export const needsForecast = (report: AccountReport): boolean =>
-  (leftOf(report.balance) ?? usualCost) >= usualCost && (report.state !== 'active' || nearLimitPercent(report) === undefined)
+  (leftOf(report.balance) ?? usualCost) >= usualCost && nearLimitPercent(report) === undefined
 
 /** What the account must know, on whatever page it is: that its calls are refused. On the Overview, that they will be. */
 export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) => {

@@ -1,13 +1,15 @@
+import { useSignal } from '@preact/signals'
 import type { ErrorCount, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { maxGroups } from '../components/chart.tsx'
 import { WhenLoaded, WhileRead } from '../components/controls.tsx'
+import { Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatMoment, formatNumber, formatOutcome } from '../format.ts'
+import { formatClock, formatMethod, formatMoment, formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
-import { followLink, query } from '../router.ts'
+import { changeQuery, followLink, query } from '../router.ts'
 import { texts } from '../texts.ts'
 import { FilterButton, FilterChips, RangePicker, linkWithFilters, rangeAndFilters, useKeyNames } from './filters.tsx'
 import { UsageChart } from './usage.tsx'
@@ -51,35 +53,67 @@ interface OutcomeTableProps {
   nameOfKey(id: string): string
 }
 
-const ErrorTable = ({ errors, nameOfKey }: OutcomeTableProps) => (
-  <Table
-    caption={texts.pages.errors}
-    keyOf={row => row.outcome}
-    rows={errors}
-    columns={[
-      {
-        title: texts.usage.outcome,
-        cell: row => <FilterButton dimension="outcome" value={row.outcome} name={formatOutcome(row.outcome, row.code)} />,
-      },
-      { title: text.calls, isNumber: true, cell: row => formatNumber(row.calls) },
-      { title: text.message, cell: row => <Messages error={row} nameOfKey={nameOfKey} /> },
-      { title: text.advice, cell: row => row.advice },
-      {
-        title: texts.keys.actions,
-        cell: row => (
-          <a
-            class="one-line"
-            href={linkWithFilters('/requests', { outcome: row.outcome })}
-            onClick={followLink}
-            aria-label={`${text.showRequests}: ${formatOutcome(row.outcome)}`}
-          >
-            {text.showRequests}
-          </a>
-        ),
-      },
-    ]}
-  />
-)
+const ErrorTable = ({ errors, nameOfKey }: OutcomeTableProps) => {
+  const shown = errors.find(({ outcome }) => outcome === query.value.get('messages'))
+  return (
+    <>
+      <Table
+        caption={texts.pages.errors}
+        keyOf={row => row.outcome}
+        rows={errors}
+        columns={[
+          {
+            title: texts.usage.outcome,
+            cell: row => <FilterButton dimension="outcome" value={row.outcome} name={formatOutcome(row.outcome, row.code)} />,
+          },
+          {
+            title: texts.calls,
+            isNumber: true,
+            cell: row => (
+              <a
+                href={linkWithFilters('/requests', { outcome: row.outcome })}
+                title={text.showRequests}
+                aria-label={`${formatNumber(row.calls)} ${texts.overview.calls}. ${text.showRequests}: ${formatOutcome(row.outcome)}`}
+                onClick={followLink}
+              >
+                {formatNumber(row.calls)}
+              </a>
+            ),
+          },
+          { title: text.methods, cell: row => <Methods error={row} /> },
+          { title: text.messages, cell: row => <Messages error={row} nameOfKey={nameOfKey} /> },
+          { title: text.advice, cell: row => row.advice },
+        ]}
+      />
+      {shown !== undefined && <AllMessages error={shown} nameOfKey={nameOfKey} onClose={() => changeQuery({ messages: '' })} />}
+    </>
+  )
+}
+
+/** A cell has room for so many. */
+const maxMethods = 4
+
+/** Of all failed calls, not of those alone that are logged. */
+const Methods = ({ error: { methods } }: Pick<MessagesProps, 'error'>) => {
+  const isAll = useSignal(false)
+  const shown = isAll.value ? methods : methods.slice(0, maxMethods)
+  return (
+    <ul class="counts">
+      {shown.map(({ method, calls }) => (
+        <li key={method} class="one-line">
+          <FilterButton dimension="method" value={method} name={formatMethod(method)} /> <span class="number">{formatNumber(calls)}</span>
+        </li>
+      ))}
+      {shown.length < methods.length && (
+        <li>
+          <button type="button" class="link" onClick={() => (isAll.value = true)}>
+            {formatNumber(methods.length - shown.length)} {text.more}
+          </button>
+        </li>
+      )}
+    </ul>
+  )
+}
 
 interface MessagesProps {
   readonly error: ErrorCount
@@ -87,16 +121,82 @@ interface MessagesProps {
 }
 
 /** The most frequent ones that are logged, or else what the outcome means. */
-const Messages = ({ error: { message, messages }, nameOfKey }: MessagesProps) =>
-  messages.length === 0 ? (
-    <span class="row-name">{message}</span>
-  ) : (
-    messages.map(told => (
-      <div key={`${told.message} ${told.method} ${told.key}`} class="message">
-        <span class="row-name">{told.message}</span>
-        <p class="help">
-          <code>{told.method}</code> · {nameOfKey(told.key)} · {text.lastSeen} {formatMoment(told.lastSeen, now.value)}
+const Messages = ({ error, nameOfKey }: MessagesProps) => {
+  const { outcome, message, messages, messageCount, loggedRequests } = error
+  if (messages.length === 0) return <span class="row-name">{message}</span>
+  return (
+    <>
+      {messages.map(told => (
+        <div key={`${told.message} ${told.method} ${told.key}`} class="message">
+          <a class="row-name" href={linkToRequests(outcome, told)} onClick={followLink}>
+            {told.message}
+          </a>
+          <p class="help">
+            {formatNumber(told.requests)} {texts.of} {formatNumber(loggedRequests)} {text.loggedRequests} · <code>{told.method}</code> ·{' '}
+            {nameOfKey(told.key)} · {text.lastSeen} {formatMoment(told.lastSeen, now.value)}
+          </p>
+        </div>
+      ))}
+      {loggedRequests < error.calls && (
+        <p class="help message">
+          {formatNumber(loggedRequests)} {texts.of} {formatNumber(error.calls)} {text.ofCalls}
         </p>
-      </div>
-    ))
+      )}
+      {messages.length < messageCount && (
+        <button
+          type="button"
+          class="link"
+          aria-label={`${text.showMessages} ${formatNumber(messageCount)}: ${formatOutcome(outcome)}`}
+          onClick={() => changeQuery({ messages: outcome })}
+        >
+          {text.showMessages} {formatNumber(messageCount)}
+        </button>
+      )}
+    </>
   )
+}
+
+type LoggedMessage = ErrorCount['messages'][number]
+
+const linkToRequests = (outcome: string, { method, key, message }: LoggedMessage): string =>
+  `/requests?${new URLSearchParams({ outcome, method, key, search: message })}`
+
+/** As many as the API lists. */
+const maxMessages = 200
+
+const AllMessages = ({ error: { outcome }, nameOfKey, onClose }: MessagesProps & { onClose(): void }) => (
+  <Dialog title={`${text.messagesOf} ${formatOutcome(outcome)}`} isWide onClose={onClose}>
+    <WhenLoaded from={useRequest<readonly ErrorCount[]>(`/errors?${rangeAndFilters({ outcome, messages: String(maxMessages) })}`)}>
+      {([found]) =>
+        found !== undefined && (
+          <>
+            <p class="help">
+              {formatNumber(found.messageCount)} {text.byMethodAndKey} · {formatNumber(found.loggedRequests)} {text.loggedRequests}{' '}
+              {texts.of} {formatNumber(found.calls)} {texts.overview.calls}.{' '}
+              {found.messages.length < found.messageCount && text.mostFrequent}
+            </p>
+            <Table
+              caption={text.messages}
+              keyOf={row => `${row.message} ${row.method} ${row.key}`}
+              rows={found.messages}
+              columns={[
+                {
+                  title: text.message,
+                  cell: row => (
+                    <a class="row-name" href={linkToRequests(outcome, row)} onClick={followLink}>
+                      {row.message}
+                    </a>
+                  ),
+                },
+                { title: texts.usage.method, cell: row => <code>{row.method}</code> },
+                { title: texts.usage.key, cell: row => <code>{nameOfKey(row.key)}</code> },
+                { title: text.logged, isNumber: true, cell: row => formatNumber(row.requests) },
+                { title: text.lastSeenTitle, isTime: true, cell: row => formatClock(row.lastSeen, now.value) },
+              ]}
+            />
+          </>
+        )
+      }
+    </WhenLoaded>
+  </Dialog>
+)

@@ -18,7 +18,7 @@ const rangeMembers = ['range', 'from', 'to'] as const
 
 const customRange = 'custom'
 
-const usageRanges = ['1h', '6h', '24h', '7d', '30d', '90d', customRange] as const
+const usageRanges = ['1h', '6h', '24h', '7d', '30d', '90d', 'thisMonth', 'lastMonth', customRange] as const
 
 /** Of the log of requests, which is kept for a day unless the gateway says otherwise. */
 const logRanges = ['all', '1h', '6h', customRange] as const

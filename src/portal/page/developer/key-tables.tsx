@@ -193,7 +193,7 @@ const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst }, cou
     {dailyCredits === null ? (
       <>
         <span class="number">{formatNumber(counted)}</span>
-        <p class="help">{text.noLimit}</p>
+        <p class="help">{text.noDailyLimit}</p>
       </>
     ) : (
       <>

@@ -1,3 +1,4 @@
+import { Fragment } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { AccountReport } from '../../routes/account.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
@@ -95,19 +96,16 @@ const OverviewSkeleton = () => (
 )
 
 const Credits = ({ account: report }: { readonly account: AccountReport }) => {
-  const { balance, plan, creditsPerHour, runsOutAt } = report
-  const forecast =
-    creditsPerHour === 0
-      ? text.noPace
-      : runsOutAt === null
-        ? text.lasts
-        : `${text.runsOut} ${formatHour(runsOutAt)}, ${text.in} ${formatDuration(Date.parse(runsOutAt) - now.value)}.`
+  const { balance, plan, creditsPerHour, state } = report
   return (
-    <CreditsCard balance={balance} forecast={needsForecast(report) ? forecast : undefined}>
+    <CreditsCard
+      balance={balance}
+      forecast={state !== 'active' ? text.noneUsed[state] : needsForecast(report) ? forecastOf(report) : undefined}
+    >
       <div class="beside">
         <Figure label={text.rate} value={formatEstimate(creditsPerHour)} unit={texts.credits.toLowerCase()} size="small" />
         {/* Calls that are refused for another reason are refused after the reset too. */}
-        {report.state === 'active' && (
+        {state === 'active' && (
           <Figure
             label={text.reset}
             value={formatHour(balance.resetAt)}
@@ -137,6 +135,12 @@ const Credits = ({ account: report }: { readonly account: AccountReport }) => {
       </div>
     </CreditsCard>
   )
+}
+
+const forecastOf = ({ creditsPerHour, runsOutAt }: AccountReport): string => {
+  if (creditsPerHour === 0) return text.noPace
+  if (runsOutAt === null) return text.lasts
+  return `${text.runsOut} ${formatHour(runsOutAt)}, ${text.in} ${formatDuration(Date.parse(runsOutAt) - now.value)}.`
 }
 
 interface LastDayProps {
@@ -187,6 +191,7 @@ const sumOf = (values: readonly (number | null)[]): number => values.reduce<numb
 
 /** The most frequent outcomes; the page Errors has the others. */
 const maxOutcomes = 3
+const maxMethods = 2
 
 /** What went wrong, and what to do: whoever looks because calls fail finds it here. */
 const WhatFailed = () => {
@@ -197,14 +202,22 @@ const WhatFailed = () => {
       <WhenLoaded from={errors} skeleton={<Skeleton lines={2} />}>
         {found => (
           <ul class="ranking">
-            {found.slice(0, maxOutcomes).map(({ outcome, code, calls, advice }) => (
+            {found.slice(0, maxOutcomes).map(({ outcome, code, calls, methods, advice }) => (
               <li key={outcome}>
                 <Outcome shown={{ outcome, code, isSlow: false }} />
                 <a href={`/requests?${new URLSearchParams({ outcome })}`} onClick={followLink}>
                   {formatNumber(calls)} {text.calls}
                   <span class="unseen"> {formatOutcome(outcome)}</span>
                 </a>
-                <p class="help">{advice}</p>
+                <p class="help">
+                  {methods.slice(0, maxMethods).map(({ method, calls }) => (
+                    <Fragment key={method}>
+                      <code>{formatMethod(method)}</code>: {formatNumber(calls)} ·{' '}
+                    </Fragment>
+                  ))}
+                  {methods.length > maxMethods && `${formatNumber(methods.length - maxMethods)} ${texts.errors.moreMethods} · `}
+                  {advice}
+                </p>
               </li>
             ))}
           </ul>

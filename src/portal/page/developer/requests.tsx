@@ -19,7 +19,7 @@ import { texts } from '../texts.ts'
 import { codeSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
 import { session } from './developer-session.ts'
-import { FilterButton, FilterSelect, RangePicker, chooseFilter, rangeAndFilters, useKeyNames } from './filters.tsx'
+import { FilterButton, FilterSelect, RangePicker, chooseFilter, linkWithFilters, rangeAndFilters, useKeyNames } from './filters.tsx'
 import { indentJson, itemsOf } from './json-text.ts'
 import { keyPlaceholder, tabKey } from './tab-key.ts'
 import { TryCallLink } from './try-call-link.tsx'
@@ -102,7 +102,25 @@ interface RequestListProps {
 
 const open = ({ id }: RequestJson): void => changeQuery({ show: id })
 
-const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListProps) => {
+/** What is listed, of what was logged, of all calls. */
+const Counts = ({ page: { requests, requestCount, offset, calls } }: Pick<RequestListProps, 'page'>) => (
+  <p class="lead">
+    {text.logged} {formatNumber(offset + 1)}–{formatNumber(offset + requests.length)} {texts.of} {formatNumber(requestCount)}
+    {/* What was logged is known some seconds before it is counted. */}
+    {calls !== null && calls >= requestCount && (
+      <>
+        {' · '}
+        {text.allCalls} {formatNumber(calls)}, {text.countedOn}{' '}
+        <a href={linkWithFilters('/usage')} onClick={followLink}>
+          {texts.pages.usage}
+        </a>
+      </>
+    )}
+  </p>
+)
+
+const RequestList = ({ page, nameOfKey }: RequestListProps) => {
+  const { log, requests, next } = page
   if (!log.isOffered) return <EmptyState icon="requests" title={text.offByOperator} />
   if (log.setting === 'off')
     return (
@@ -124,10 +142,13 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
             <TryCallLink />
           )
         }
-      />
+      >
+        {isFiltered() ? text.mayBeMissing : undefined}
+      </EmptyState>
     )
   return (
     <>
+      <Counts page={page} />
       <Table
         caption={texts.pages.requests}
         keyOf={row => row.id}
@@ -281,7 +302,9 @@ const LogSettings = ({ log, onSaved, onClose }: LogSettingsProps) => {
   }
   return (
     <Dialog title={text.whatIsLogged} onClose={onClose}>
-      <p>{whatIsLogged(log)}</p>
+      <p>
+        {whatIsLogged(log)} {text.sample}
+      </p>
       <p>
         {text.keptFor} {formatNumber(log.retentionHours)} {text.hours}. {text.neverLogged}
       </p>

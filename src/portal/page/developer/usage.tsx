@@ -1,7 +1,8 @@
 import type { Dimension } from '../../queries/usage-dimensions.ts'
 import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { UsageAnswer } from '../../routes/usage.ts'
-import { Chart, failedSeries, failureColor, groupColor, maxGroups } from '../components/chart.tsx'
+import { Banner } from '../components/banner.tsx'
+import { Chart, LineCharts, failedSeries, failureColor, groupColor, maxGroups } from '../components/chart.tsx'
 import type { ChartSeries } from '../components/chart.tsx'
 import { Select, WhenLoaded, WhileRead } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
@@ -10,7 +11,7 @@ import { Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatLatency, formatNumber, formatOutcome, formatShare } from '../format.ts'
+import { formatDay, formatLatency, formatNumber, formatOutcome, formatShare } from '../format.ts'
 import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -45,14 +46,14 @@ export const Usage = () => {
   const by = queryMember('by', 'method')
   const of = queryMember('of', 'calls')
   const measure = of.value as Measure // of the address: another one is shown as calls
-  const report = useRequest<UsageAnswer>(`/usage?${rangeAndFilters({ by: by.value, series: String(maxGroups) })}`)
+  const asked = { by: by.value, series: String(maxGroups), ...(measure === 'latency' && { latencies: 'true' }) }
+  const report = useRequest<UsageAnswer>(`/usage?${rangeAndFilters(asked)}`)
   const keys = useKeyNames()
   const found = report.data.value
   // The groups of the report, which may not be those that were just chosen: the answer takes its time.
-  const isByKey = found?.by === 'key'
   const nameOf: NameOf = ({ name }) => (found === undefined ? name : nameOfValue(found.by, name, keys.nameOf))
-  const groupCells = ({ name }: UsageSeries) =>
-    isByKey ? [keys.byId.get(name)?.name ?? '', keys.byId.get(name)?.hint ?? '', name] : [name]
+  const keyCells = (id: string) => [keys.byId.get(id)?.name ?? '', keys.byId.get(id)?.hint ?? '', id]
+  const groupCells = ({ name }: UsageSeries) => (found?.by === 'key' ? keyCells(name) : [name])
   return (
     <>
       <div class="controls">
@@ -70,12 +71,21 @@ export const Usage = () => {
                 ...[row.calls, row.credits, row.forwarded, row.failed, row.p50Ms ?? '', row.p95Ms ?? ''],
               ]),
             })}
-            more={{
-              name: `usage-over-time-by-${found.by}`,
-              label: text.downloadSeries,
-              titles: ['time', ...groupTitles(found.by), 'calls', 'failed', 'credits'],
-              read: async () => seriesRows(await get<UsageAnswer>(`/usage?${rangeAndFilters({ by: found.by })}`), groupCells),
-            }}
+            more={[
+              {
+                name: 'usage-by-key-and-network',
+                label: text.downloadBill,
+                titles: ['from', 'to', ...groupTitles('key'), 'network', 'calls', 'credits', 'forwarded', 'failed'],
+                read: async () =>
+                  billRows(await get<UsageAnswer>(`/usage?${rangeAndFilters({ by: 'key', and: 'network', series: '0' })}`), keyCells),
+              },
+              {
+                name: `usage-over-time-by-${found.by}`,
+                label: text.downloadSeries,
+                titles: ['time', ...groupTitles(found.by), 'calls', 'failed', 'credits'],
+                read: async () => seriesRows(await get<UsageAnswer>(`/usage?${rangeAndFilters({ by: found.by })}`), groupCells),
+              },
+            ]}
           />
         )}
       </div>
@@ -83,13 +93,18 @@ export const Usage = () => {
       <WhenLoaded from={report} skeleton={<UsageSkeleton />}>
         {shown =>
           shown.groups.length === 0 ? (
-            <EmptyState icon="usage" title={text.none} actions={<TryCallLink />}>
-              {text.noneHelp}
-            </EmptyState>
+            <>
+              <Kept report={shown} />
+              <EmptyState icon="usage" title={text.none} actions={<TryCallLink />}>
+                {text.noneHelp}
+              </EmptyState>
+            </>
           ) : (
             <WhileRead from={report}>
+              <Kept report={shown} />
               <Totals total={shown.total} />
               <UsageChart report={shown} measure={measure} nameOf={nameOf} />
+              {measure === 'latency' && <GroupLatencies report={shown} nameOf={nameOf} />}
               <UsageTable report={shown} nameOf={nameOf} />
             </WhileRead>
           )
@@ -121,6 +136,32 @@ const seriesRows = ({ times, groups }: UsageAnswer, cellsOf: (series: UsageSerie
       return calls[i] ? [[time, ...cellsOf(group), calls[i], failed[i] ?? 0, credits[i] ?? 0]] : []
     }),
   )
+
+/** A row for each key and network. */
+const billRows = ({ times, end, groups }: UsageAnswer, cellsOf: (key: string) => readonly string[]) =>
+  groups.flatMap(({ name, parts }) =>
+    parts.map(part => [times[0] ?? '', end, ...cellsOf(name), part.name, part.calls, part.credits, part.forwarded, part.failed]),
+  )
+
+/** Which days the figures are of, where that matters: of a month, and where the first ones are not kept any more. */
+const Kept = ({ report: { times, end, keptFrom } }: Pick<UsageChartProps, 'report'>) => {
+  const [from = '', last] = [times[0], new Date(Date.parse(end) - 1)]
+  const isMonth = ['thisMonth', 'lastMonth'].includes(query.value.get('range') ?? '')
+  return (
+    <>
+      {isMonth && (
+        <p class="lead">
+          {formatDay(new Date(from))} – {formatDay(last)}, {last.getUTCFullYear()}. {text.months}
+        </p>
+      )}
+      {from < keptFrom && (
+        <Banner tone="warn" title={text.incomplete}>
+          {text.keptFrom} {keptFrom.slice(0, 10)}.
+        </Banner>
+      )}
+    </>
+  )
+}
 
 const Totals = ({ total: { calls, failed, credits, p50Ms, p95Ms } }: { readonly total: UsageSeries }) => (
   <div class="card figures">
@@ -173,10 +214,25 @@ export const UsageChart = ({ report, measure, nameOf, title = text.titles[measur
 /** As a filter has it. */
 const failedId = 'failed'
 
-const latencySeries = ({ latency, total }: UsageAnswer): readonly ChartSeries[] => [
-  { id: 'p50', name: text.p50, color: groupColor(0), points: latency.p50Ms, ofRange: total.p50Ms },
-  { id: 'p95', name: text.p95, color: groupColor(2), points: latency.p95Ms, ofRange: total.p95Ms },
+const latencySeries = ({ total: { points, p50Ms, p95Ms } }: UsageAnswer): readonly ChartSeries[] => [
+  { id: 'p50', name: text.p50, color: groupColor(0), points: points.p50Ms, ofRange: p50Ms },
+  { id: 'p95', name: text.p95, color: groupColor(2), points: points.p95Ms, ofRange: p95Ms },
 ]
+
+/** The groups with the most credits beside each other, where there are several. */
+const GroupLatencies = ({ report: { by, times, end, groups }, nameOf }: Pick<UsageChartProps, 'report' | 'nameOf'>) => {
+  const shown = groups.filter(({ points }) => points.p95Ms.some(ms => ms !== null))
+  if (shown.length < 2) return null
+  const chartOf = (quantile: 'p50' | 'p95') => ({
+    title: `${text.latenciesBy[quantile]} ${text[by].toLowerCase()}`,
+    format: formatLatency,
+    series: shown.map((group, i) => ({
+      ...{ id: group.name, name: nameOf(group), color: groupColor(i) },
+      ...{ points: group.points[`${quantile}Ms`], ofRange: group[`${quantile}Ms`] },
+    })),
+  })
+  return <LineCharts times={times} end={end} charts={[chartOf('p50'), chartOf('p95')]} />
+}
 
 /** Failed calls stand below the others, in their own color. */
 const callSeries = (report: UsageAnswer, nameOf: NameOf): readonly ChartSeries[] => {

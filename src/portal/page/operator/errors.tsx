@@ -76,7 +76,7 @@ export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => 
       },
       { title: texts.errors.message, cell: ({ message }) => message },
       { title: text.fault, cell: ({ byGateway }) => (byGateway ? text.ofGateway : text.ofCaller) },
-      { title: texts.errors.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
+      { title: texts.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
       { title: text.share, isNumber: true, cell: ({ calls, callsOfNetwork }) => formatPart(calls / Math.max(1, callsOfNetwork)) },
       ...(hasAccounts
         ? [
