@@ -381,7 +381,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await waitUntil(async () => (await page.evaluate(countKeys)) === 3)
     await openPage(page, 'Keys')
     await page.waitForSelector('tr:has-text("=1+1,x") svg[aria-label="=1+1,x, calls in 24 h: 1"] rect:last-child:not(.none)')
-    await page.waitForSelector('tr:has-text("=1+1,x"):has(.number:text-is("80")):has-text("no limit"):has-text("this hour")')
+    await page.waitForSelector('tr:has-text("=1+1,x"):has(.number:text-is("80")):has-text("no daily limit"):has-text("this hour")')
     await openPage(page, 'Usage')
     await page.waitForSelector('tfoot')
     const lines = `['tbody', 'tfoot'].map(part => getComputedStyle(document.querySelector(part + ' tr:last-child td')).borderBottomWidth)`
