@@ -14,7 +14,6 @@ import { Accounts } from './accounts.tsx'
 import { Audit } from './audit.tsx'
 import { Errors } from './errors.tsx'
 import { Home } from './home.tsx'
-import { Nodes } from './nodes.tsx'
 import { NodesNow, countUnusable } from './node-state.tsx'
 import { loadSession, session } from './operator-session.ts'
 import { Requests } from './requests.tsx'
@@ -23,8 +22,9 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts
 
-// A file of its own that needs nothing of others that are loaded later.
+// Files of their own that need nothing of others that are loaded later.
 const configuration = loadLater(() => import('./configuration.tsx'))
+const nodesPage = loadLater(() => import('./nodes.tsx'))
 
 const pages = [
   { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },
@@ -32,7 +32,7 @@ const pages = [
   { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic, icon: 'traffic' },
   { path: '/operator/errors', title: text.pages.errors, Page: Errors, icon: 'errors' },
   { path: '/operator/requests', title: text.pages.requests, Page: Requests, icon: 'requests' },
-  { path: '/operator/nodes', title: text.pages.nodes, Page: Nodes, icon: 'nodes' },
+  { path: '/operator/nodes', title: text.pages.nodes, Page: nodesPage.component(code => code.Nodes), icon: 'nodes' },
   {
     path: '/operator/configuration',
     title: text.pages.configuration,
