@@ -189,7 +189,8 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
   /** `turn` names one of the gateways that the account calls. */
   const callFrom = (rank: number, turn: number) => {
     const inRegion = gateways[rank % gateways.length] ?? []
-    const gateway = inRegion[(rank + turn) % inRegion.length]
+    // Not by the rank alone, which gives the region: one gateway of each would get all.
+    const gateway = inRegion[(Math.floor(rank / gateways.length) + turn) % inRegion.length]
     if (gateway === undefined) return
     counted.calls += 1
     const isFirst = !gateway.known.has(rank)
