@@ -141,7 +141,11 @@ export const overviewSchemas = {
     gateway: object({
       store: object({
         usable: flag,
-        outage: { type: ['string', 'null'], enum: [...storeOutages, null], description: 'As the metric tollgate_store_unavailable has it.' },
+        outage: {
+          type: ['string', 'null'],
+          enum: [...storeOutages, null],
+          description: 'As the metric tollgate_store_unavailable has it.',
+        },
         reason: textOrNull,
       }),
       storeErrors: { ...count, description: 'Requests to the store that failed in the interval.' },
