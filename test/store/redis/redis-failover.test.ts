@@ -104,6 +104,8 @@ t.test('a cluster of three nodes', { skip: skipWithoutRedis }, async t => {
 t.test('a primary of a cluster that is killed, and one that hangs, are replaced by their replicas', { skip: skipWithoutRedis }, async t => {
   const cluster = await startRedisCluster({ withReplicas: true, options: ['--appendonly', 'yes'] })
   t.teardown(() => cluster.remove())
+  // A change that no replica confirms is refused.
+  for (const [i, replica] of cluster.replicas.entries()) await untilReplicated(cluster.primaries[i] ?? replica, replica)
   const store = await openStore(cluster.address, systemClock)
   t.teardown(() => store.close())
   for (const name of names) await store.addAccount(account(name))
