@@ -28,7 +28,7 @@ export interface TrafficRange {
 const freshMs = 60_000
 const accountsPerRead = 50
 
-/** Reads what was called before the gateway was started. Of 10,000 accounts that takes as long as the page Traffic does. */
+/** Reads what was called before the gateway was started: each account that has called in the range. */
 export const openTrafficOverTime = (store: UsagePeriods, clock: Pick<QueryClock, 'monotonic'>) => {
   const known = new Map<string, { readonly readAt: number; readonly periods: Promise<readonly PeriodTraffic[]> }>()
   return (range: TrafficRange): Promise<readonly PeriodTraffic[]> => {
