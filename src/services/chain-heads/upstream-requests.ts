@@ -76,8 +76,15 @@ const blockDataLimits = { timeoutMs: 10_000, maxBytes: 33_554_432 }
 /** An upstream that does not answer eth_blockNumber either hangs: it is not the block that takes long. */
 const probeAfterMs = 5_000
 
-/** JSON text of the logs, or the receipts, of a block; or the limit that they exceed; or how the node refuses them, in words. */
-export type FetchedBlockData = { readonly json: string } | { readonly exceededLimit: string } | { readonly refusal: string }
+/** JSON text of the logs, or the receipts, of a block. */
+export interface BlockData {
+  readonly json: string
+}
+
+/** The limit that they exceed, or how the node refuses them, in words; undefined when it does not answer, or has limited the rate. */
+export type FailedBlockData = { readonly exceededLimit: string } | { readonly refusal: string } | undefined
+
+export type FetchedBlockData = BlockData | FailedBlockData
 
 interface BlockDataFetcherOptions {
   readonly upstreamClient: UpstreamClient
@@ -85,12 +92,12 @@ interface BlockDataFetcherOptions {
   readonly errorCategory: MethodTable['errorCategory']
 }
 
-/** Resolves with what the block with this hash has; with undefined when the node does not answer, or has limited the rate. */
+/** Resolves with what the block with this hash has. */
 export const openBlockDataFetcher = (
   target: Target,
   signal: Signal,
   { upstreamClient, clock, errorCategory }: BlockDataFetcherOptions,
-): ((kind: BlockDataKind, blockHash: string) => Promise<FetchedBlockData | undefined>) => {
+): ((kind: BlockDataKind, blockHash: string) => Promise<FetchedBlockData>) => {
   const probe = openUpstreamRequester(upstreamClient, target, signal)
   const livenessProbe = { afterMs: probeAfterMs, isAlive: async () => !isFailure(await probe('eth_blockNumber')) }
   const limits = { ...blockDataLimits, livenessProbe }
@@ -105,10 +112,11 @@ export const openBlockDataFetcher = (
   }
 }
 
-const failedBlockData = (failure: Failure, method: string, errorCategory: MethodTable['errorCategory']): FetchedBlockData | undefined => {
+const failedBlockData = (failure: Failure, method: string, errorCategory: MethodTable['errorCategory']): FailedBlockData => {
   const { kind, nodeError } = failure
   if (kind === 'tooLarge') return { exceededLimit: `${blockDataLimits.maxBytes / 1_048_576} MiB` }
-  if (kind === 'timeout') return { exceededLimit: `${blockDataLimits.timeoutMs / 1_000} s` }
+  // The next attempt may be faster.
+  if (kind === 'timeout') return { refusal: `no answer within ${blockDataLimits.timeoutMs / 1_000} s` }
   const error = kind === 'node' ? failure.error : nodeError
   const category = error && errorCategory(error, method)
   if (error === undefined || (category !== undefined && healthCategories.has(category))) return undefined

@@ -4,7 +4,8 @@ import type { Log } from '../../log.ts'
 import type { CanonicalChain } from '../canonical-chain.ts'
 import { maxRecentBlocks } from '../recent-blocks.ts'
 import type { BlockId, LinkedBlock } from '../recent-blocks.ts'
-import type { BlockDataKind, FetchedBlockData } from '../upstream-requests.ts'
+import type { BlockData, BlockDataKind, FailedBlockData, FetchedBlockData } from '../upstream-requests.ts'
+import type { UpstreamTracker } from '../upstream-tracker.ts'
 import type { ChainUpdate, Feed, FeedBlock, FeedListener, FeedSource, FeedSubscription } from './block-feed.ts'
 import { startTimeoutMs } from './header-source.ts'
 
@@ -23,16 +24,22 @@ interface BlockDataSourceOptions {
 
 /** Requests about a block, to one upstream after the other, before an empty answer counts that the header contradicts. */
 const minEmptyAnswers = 8
+/** An upstream that has not answered by then is slow: the next one is asked too. */
+const hedgeDelayMs = 1_000
+
+type BlockDataUpstream = Pick<UpstreamTracker, 'name' | 'fetchBlockData'>
 
 /**
- * The logs, or the receipts, of each block of the feed `headers`. A block of which they exceed a limit, or that each upstream refuses, ends the
- * feed: those who start it anew get what follows.
+ * The logs, or the receipts, of each block of the feed `headers`. A block of which they exceed a limit at each upstream, or that each refuses, ends
+ * the feed: those who start it anew get what follows.
  */
 export class BlockDataSource implements FeedSource {
   readonly #options: BlockDataSourceOptions
   #running: { readonly follower: BlockDataFollower; readonly subscription: FeedSubscription } | undefined
   /** Empty answers about the block that is requested, which its header contradicts. */
   #emptyAnswers = { hash: '', count: 0 }
+  /** The name of the upstream that returned what was published last. */
+  #lastProvider: string | undefined
 
   constructor(options: BlockDataSourceOptions) {
     this.#options = options
@@ -58,28 +65,62 @@ export class BlockDataSource implements FeedSource {
     onSynced()
   }
 
-  /** A node that does not know the block yet may answer that it has none: the header tells better. */
-  async #fetch(block: FeedBlock): Promise<FetchedBlockData | undefined> {
-    const { kind, chain } = this.#options
-    let exceeded: FetchedBlockData | undefined
-    let refused: FetchedBlockData | undefined
-    let isOpen = false
-    for (const upstream of chain.upstreams) {
-      const data = await upstream.fetchBlockData(kind, block.hash)
-      if (data === undefined) isOpen = true
-      else if ('exceededLimit' in data) exceeded ??= data
-      else if ('refusal' in data) refused ??= data
-      else if (!isEmptyArray(data.json) || !isFilled[kind](block) || this.#countEmptyAnswer(block) >= minEmptyAnswers) return data
-      else isOpen = true
+  /** Resolves with the first answer that counts; without one, with what all of them have come to. */
+  #fetch(block: FeedBlock): Promise<FetchedBlockData> {
+    return new Promise((resolve, reject) => {
+      this.#requestFromAll(block, resolve).then(failures => resolve(summarizeFailures(failures)), reject)
+    })
+  }
+
+  /** Requests it from one upstream after the other, and from the next also while one is slow. Calls `onFound` at most once. */
+  async #requestFromAll(block: FeedBlock, onFound: (data: BlockData) => void): Promise<readonly FailedBlockData[]> {
+    let isFound = false
+    const requests: Promise<FailedBlockData>[] = []
+    for (const upstream of this.#upstreams()) {
+      const request = this.#request(upstream, block).then(data => {
+        if (data === undefined || !('json' in data)) return data
+        if (!isFound) {
+          isFound = true
+          this.#lastProvider = upstream.name
+          onFound(data)
+        }
+        return undefined
+      })
+      requests.push(request)
+      await withTimeoutOr(this.#options.clock, hedgeDelayMs, request, () => undefined)
+      if (isFound) return []
     }
-    // An upstream that may return them by and by is waited for.
-    return exceeded ?? (isOpen ? undefined : refused)
+    return Promise.all(requests)
+  }
+
+  /** The one that returned the block before comes first: no block waits for an upstream that is slow with each. */
+  #upstreams(): readonly BlockDataUpstream[] {
+    const { upstreams } = this.#options.chain
+    const last = upstreams.find(({ name }) => name === this.#lastProvider)
+    return last === undefined ? upstreams : [last, ...upstreams.filter(each => each !== last)]
+  }
+
+  /** A node that does not know the block yet may answer that it has none: the header tells better. */
+  async #request(upstream: BlockDataUpstream, block: FeedBlock): Promise<FetchedBlockData> {
+    const { kind } = this.#options
+    const data = await upstream.fetchBlockData(kind, block.hash)
+    if (data === undefined || !('json' in data) || !isEmptyArray(data.json) || !isFilled[kind](block)) return data
+    return this.#countEmptyAnswer(block) >= minEmptyAnswers ? data : undefined
   }
 
   #countEmptyAnswer({ hash }: FeedBlock): number {
     if (this.#emptyAnswers.hash !== hash) this.#emptyAnswers = { hash, count: 0 }
     return (this.#emptyAnswers.count += 1)
   }
+}
+
+/** An upstream that may return them by and by is waited for; where another one says that they exceed a limit, not longer than for a refusal. */
+const summarizeFailures = (failures: readonly FailedBlockData[]): FailedBlockData => {
+  const exceeded = failures.find(failure => failure !== undefined && 'exceededLimit' in failure)
+  const refused = failures.find(failure => failure !== undefined && 'refusal' in failure)
+  const isOpen = failures.includes(undefined)
+  if (exceeded === undefined) return isOpen ? undefined : refused
+  return isOpen || refused !== undefined ? { refusal: exceeded.exceededLimit } : exceeded
 }
 
 const isEmptyArray = (json: string): boolean => /^\s*\[\s*\]\s*$/.test(json)
@@ -99,7 +140,7 @@ interface BlockDataFollowerOptions extends Pick<BlockDataSourceOptions, 'kind' |
   /** ms until the logs or receipts of a block are requested again, when no upstream has returned them. */
   readonly retryIntervalMs: number
   /** Undefined when no upstream returns them now. */
-  fetch(block: FeedBlock): Promise<FetchedBlockData | undefined>
+  fetch(block: FeedBlock): Promise<FetchedBlockData>
 }
 
 /** A block whose logs or receipts are to be published, or blocks that are removed. */

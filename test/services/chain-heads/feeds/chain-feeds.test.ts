@@ -229,36 +229,33 @@ t.test('a feed', async t => {
     t.equal((JSON.parse(logs.blocks[0]?.json ?? '[]') as unknown[]).length, 1)
   })
 
-  for (const [kind, limit] of [
-    ['tooLarge', '32 MiB'],
-    ['timeout', '10 s'],
-  ] as const) {
-    t.test(`ends at a block whose logs exceed ${limit}, which the log names, and starts anew behind it`, async t => {
-      const { chain, nodes, nodeOf, responseOverrides, advance, logs, listen, log } = await openFeeds(t, ['a', 'b'])
-      const exceedOn = (name: string, hash: string): void => {
-        responseOverrides.set(name, (method, params) =>
-          method === 'eth_getLogs' && JSON.stringify(params).includes(hash) ? refuse(kind) : nodeOf(name).answer(method, params),
-        )
-      }
-      const mine = async (...exceeding: readonly string[]) => {
-        chain.mine()
-        for (const name of exceeding) exceedOn(name, chain.tip.hash)
-        nodes.forEach(node => Object.assign(node, { head: chain.tip }))
-        await advance(1_000)
-        return chain.tip
-      }
-      await mine('a')
-      t.same([logs.hasEnded, logs.addedCount, log.lines], [false, 1, []], 'another upstream returns them')
-      const { number, hash } = await mine('a', 'b')
-      t.same([logs.hasEnded, logs.addedCount], [true, 1])
-      t.match(log.lines, [{ level: 'error', fields: { block: number, hash, limit }, message: /^the logs of a block exceed a limit/ }])
-      const { replay, isStarted, close } = listen('logs')
-      t.teardown(close)
-      t.equal(await isStarted, true)
-      const { number: next } = await mine()
-      t.match([replay.hasEnded, replay.blocks], [false, [{ number: next }]])
-    })
-  }
+  t.test('ends at a block whose logs exceed 32 MiB, which the log names, and starts anew behind it', async t => {
+    const { chain, nodes, nodeOf, responseOverrides, advance, logs, listen, log } = await openFeeds(t, ['a', 'b'])
+    const exceedOn = (name: string, hash: string): void => {
+      responseOverrides.set(name, (method, params) =>
+        method === 'eth_getLogs' && JSON.stringify(params).includes(hash) ? refuse('tooLarge') : nodeOf(name).answer(method, params),
+      )
+    }
+    const mine = async (...exceeding: readonly string[]) => {
+      chain.mine()
+      for (const name of exceeding) exceedOn(name, chain.tip.hash)
+      nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+      await advance(1_000)
+      return chain.tip
+    }
+    await mine('a')
+    t.same([logs.hasEnded, logs.addedCount, log.lines], [false, 1, []], 'another upstream returns them')
+    const { number, hash } = await mine('a', 'b')
+    t.same([logs.hasEnded, logs.addedCount], [true, 1])
+    t.match(log.lines, [
+      { level: 'error', fields: { block: number, hash, limit: '32 MiB' }, message: /^the logs of a block exceed a limit/ },
+    ])
+    const { replay, isStarted, close } = listen('logs')
+    t.teardown(close)
+    t.equal(await isStarted, true)
+    const { number: next } = await mine()
+    t.match([replay.hasEnded, replay.blocks], [false, [{ number: next }]])
+  })
 })
 
 /** An error of a node. */
@@ -325,6 +322,47 @@ for (const [kind, method] of [
         fields: { block: number, hash, cause: 'leveldb: not found on a' },
         message: `the ${kind} of a block are refused by each upstream: subscriptions to ${kind} end`,
       })
+    })
+
+    t.test('waits a minute for an upstream that is behind, where the other exceeds a limit or is late', async t => {
+      for (const failure of [refuse('tooLarge'), refuse('timeout')]) {
+        const { respond, replay, mine, advance, responseOverrides } = await open(t)
+        respond('a', () => failure)
+        respond('b', () => nodeError(-32000, 'unknown block'))
+        await mine()
+        await advance(50_000)
+        t.same([replay.hasEnded, replay.addedCount], [false, 0])
+        responseOverrides.delete('b')
+        await advance(2_000)
+        t.same([replay.hasEnded, replay.addedCount], [false, 1])
+      }
+    })
+
+    t.test('ends at a block that each upstream has not returned in time for a minute', async t => {
+      const { respond, replay, mine, advance, log } = await open(t)
+      for (const name of ['a', 'b']) respond(name, () => refuse('timeout'))
+      await mine()
+      await advance(50_000)
+      t.equal(replay.hasEnded, false)
+      await advance(15_000)
+      t.equal(replay.hasEnded, true)
+      t.match(log.lines.at(-1), { level: 'error', fields: { cause: 'no answer within 10 s' } })
+    })
+
+    t.test('asks the next upstream where one is slow, and that one first for the blocks that follow', async t => {
+      const { respond, replay, mine, advance, requests } = await open(t)
+      const requestsTo = (name: string) => requests.filter(request => request === `${name} ${method}`).length
+      respond('a', () => new Promise(() => undefined))
+      await mine()
+      t.equal(replay.addedCount, 0)
+      await advance(500)
+      t.equal(replay.addedCount, 1)
+      const before = requestsTo('a')
+      for (const count of [2, 3, 4]) {
+        await mine()
+        t.equal(replay.addedCount, count)
+      }
+      t.equal(requestsTo('a'), before)
     })
 
     t.test('goes on when an upstream that was behind has the block within a minute', async t => {
