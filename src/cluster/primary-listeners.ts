@@ -12,6 +12,7 @@ import { systemClock } from '../services/clock.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
+import { lazyStore } from '../store/lazy-store.ts'
 import { openStore } from '../store/open-store.ts'
 import { openOnce, shareFor } from '../util/async.ts'
 import { mergeMetrics } from './merge-metrics.ts'
@@ -75,7 +76,7 @@ export const openPrimaryListeners = async (
       metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
       traffic: async () => [...(await pool.traffic()), readProcessTraffic(metrics)],
       ownMetrics: metrics,
-      openStore: openOperatorStore,
+      store: lazyStore(openOperatorStore),
       describeMethods,
       reloadable: () => current.gateway,
       portalUrl: () => portal?.url,

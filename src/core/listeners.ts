@@ -68,7 +68,7 @@ export const openListeners = async (
     traffic: async () => [readProcessTraffic(metrics)],
     ownMetrics: metrics,
     logLevel: log,
-    openStore: async () => store,
+    store,
     reloadable: () => reloadable,
     portalUrl: () => portal?.url,
   })
@@ -91,7 +91,7 @@ export const openListeners = async (
 
 interface OperatorListenerOptions
   extends Omit<AdminOptions, 'operatorApp' | 'token' | 'url' | 'trustedProxies'>,
-    Pick<OperatorListenerAppOptions, 'openStore' | 'reloadable' | 'describeMethods' | 'traffic' | 'observedNetworks'> {
+    Pick<OperatorListenerAppOptions, 'store' | 'reloadable' | 'describeMethods' | 'traffic' | 'observedNetworks'> {
   readonly log: RootLog
   /** The URL of the listener of the dashboard; undefined without one. */
   portalUrl(): string | undefined
@@ -100,7 +100,7 @@ interface OperatorListenerOptions
 /** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
 export const openOperatorListener = async (
   { admin, listen, portal, store: storeAddress }: GatewayConfig,
-  { openStore, reloadable, describeMethods, portalUrl, traffic, observedNetworks, ...options }: OperatorListenerOptions,
+  { store, reloadable, describeMethods, portalUrl, traffic, observedNetworks, ...options }: OperatorListenerOptions,
 ): Promise<Listener | undefined> => {
   if (listen.admin === undefined) return undefined
   const { networks, metrics, ownMetrics, reloader, logLevel, clock, log } = options
@@ -109,7 +109,7 @@ export const openOperatorListener = async (
   const operatorApp =
     token &&
     openOperatorApp({
-      ...{ openStore, storeAddress, reloadable, describeMethods, networks, observedNetworks, url },
+      ...{ store, storeAddress, reloadable, describeMethods, networks, observedNetworks, url },
       ...{ metrics, traffic, reloader, logLevel, version, clock, log },
       dashboardUrl: () => portal.url ?? portalUrl(),
       config: { listen, portal },

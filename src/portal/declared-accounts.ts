@@ -5,8 +5,9 @@ import { prepareDeletion } from '../services/accounts/account-deletion.ts'
 import { accountName } from '../services/accounts/account-fields.ts'
 import type { Role } from '../services/accounts/account-fields.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
+import type { LazyStore } from '../store/lazy-store.ts'
 import { StoreError, applyChange } from '../store/store.ts'
-import type { AccountChange, AccountRow, Declaration, Store } from '../store/store.ts'
+import type { AccountChange, AccountRow, Declaration } from '../store/store.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { isoTimeOrNull } from '../util/dates.ts'
 import { ApiError } from './api-errors.ts'
@@ -16,7 +17,7 @@ import { addToAccount, giveEmail, giveRole, removeFromAccount, requireOtherOwner
 import type { ChangeServices } from './record-services.ts'
 
 interface DeclarationServices extends ChangeServices {
-  readonly store: Store
+  readonly store: LazyStore
 }
 
 export interface DeclarationRequest {
@@ -386,7 +387,7 @@ export const shownChanges = ({ steps }: DeclarationPlan): readonly DeclaredChang
 
 /** The accounts as files have them. What is about to be removed is left out, and a name that no file may have. */
 export const exportAccounts = async (
-  store: Store,
+  store: LazyStore,
 ): Promise<{ readonly accounts: readonly ExportedAccount[]; readonly leftOut: readonly string[] }> => {
   const rows = await store.accounts()
   const isExported = ({ name, deleteAt }: AccountRow) => deleteAt === undefined && new RegExp(accountName.pattern).test(name)

@@ -5,7 +5,8 @@ import type { NetworkStatus } from '../server/network-status.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { RequestLogConfig } from '../services/request-log.ts'
-import type { Store, AccountRow } from '../store/store.ts'
+import type { LazyStore } from '../store/lazy-store.ts'
+import type { AccountRow } from '../store/store.ts'
 import { ApiError } from './api-errors.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { Brand } from './brand.ts'
@@ -58,7 +59,7 @@ export interface PortalNetwork {
 
 /** What the routes of the portal work with. */
 export interface PortalServices {
-  readonly store: Store
+  readonly store: LazyStore
   readonly queries: UsageQueries
   /** Makes the first query faster: their process starts. */
   startQueries(): void

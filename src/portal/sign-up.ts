@@ -5,7 +5,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
-import type { Store } from '../store/store.ts'
+import type { LazyStore } from '../store/lazy-store.ts'
 import { siteOf } from '../util/address-set.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
 import { isJsonObject } from '../util/json.ts'
@@ -30,7 +30,7 @@ export interface SignUpOptions {
 }
 
 export interface SignUpServices extends RecordServices {
-  readonly store: Store
+  readonly store: LazyStore
   readonly signUp?: SignUpOptions
   readonly log: Log
 }

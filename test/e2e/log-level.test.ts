@@ -1,3 +1,5 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
@@ -53,5 +55,32 @@ for (const workers of [1, 2]) {
     }
     t.notOk(JSON.stringify(gateway.log).includes('s3cret'))
     t.equal(await gateway.stop(), 0)
+  })
+}
+
+for (const workers of [1, 2]) {
+  t.test(`is changed without a store that opens, with ${workers === 1 ? 'one process' : 'workers'}`, async t => {
+    const gatewayOptions = { workers, watch: false, admin: { token: 's3cret' } }
+    const { deployment, gateway } = await startGateway(t, {
+      gateway: gatewayOptions,
+      networks: { testnet: networkFile('testnet', [node.url]) },
+    })
+    const listen = { rpc: '127.0.0.1:0', admin: new URL(gateway.admin).host }
+    deployment.writeGateway({ ...gatewayOptions, listen })
+    const folder = join(deployment.dir, '../data')
+    await rm(folder, { recursive: true })
+    await mkdir(folder)
+    await writeFile(join(folder, 'data.mdb'), 'no data file')
+    t.match(await deployment.run('log-level', 'set', '--level', 'warn'), {
+      code: 0,
+      stdout: 'the log level is warn\n',
+      stderr: /^warning: .*data\.mdb/,
+    })
+    t.match(await deployment.run('log-level'), { code: 0, stdout: 'warn\n', stderr: '' })
+    t.match(await deployment.run('nodes', 'incidents'), { code: 0, stderr: '' })
+    const headers = { authorization: 'Bearer s3cret' }
+    const response = await post(`${gateway.admin}/api/v1/log-level`, JSON.stringify({ level: 'error' }), { method: 'PATCH', headers })
+    t.same([response.status, response.json()], [200, { level: 'error' }])
+    await gateway.kill()
   })
 }

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
-import type { AccountRow, Store } from '../../store/store.ts'
+import type { LazyStore } from '../../store/lazy-store.ts'
+import type { AccountRow } from '../../store/store.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
 import { startRounds } from '../../services/rounds.ts'
 import type { BackgroundTask } from '../../services/rounds.ts'
@@ -16,7 +17,7 @@ import { readReachedThresholds } from './thresholds.ts'
 import type { ThresholdServices } from './thresholds.ts'
 
 export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
-  readonly store: Store
+  readonly store: LazyStore
   readonly plans: ThresholdServices['plans']
 }
 

@@ -7,7 +7,7 @@ import type { AdminToken } from '../../server/admin-token.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
 import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
-import type { Store } from '../../store/store.ts'
+import type { LazyStore } from '../../store/lazy-store.ts'
 import { notFound, storeUnavailableForOperators } from '../api-errors.ts'
 import { openMailer } from '../mailer.ts'
 import { firstRequestsOfOperator } from '../first-requests.ts'
@@ -15,7 +15,6 @@ import { createPageApp } from '../page-app.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
 import { readRequest, routerPath } from '../route.ts'
 import { isHttps } from '../sessions.ts'
-import type { SessionOptions } from '../sessions.ts'
 import { operations } from '../operations/index.ts'
 import { configurationRoutes } from './configuration-routes.ts'
 import { networksOf, operationRoute } from './operation-routes.ts'
@@ -44,8 +43,7 @@ export interface OperatorAppOptions
   incidents(): Promise<NodeIncidents>
   /** The counters of each process of the gateway, as of now. */
   traffic(): Promise<readonly ProcessTraffic[]>
-  /** The store, which may have to be opened; rejects with StoreError. */
-  openStore(): Promise<Store>
+  readonly store: LazyStore
   /** Its address, which the process of queries opens too. */
   readonly storeAddress: StoreAddress
   /** The URL that browsers use, when it is another than that of the admin listener. */
@@ -64,12 +62,12 @@ interface OperatorApp {
 
 /** The operator's page, API and sessions, for the admin listener, which has checked the host. */
 export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken): OperatorApp => {
-  const { openStore, storeAddress, clock, log, url = '', isTls = false } = options
+  const { store, storeAddress, clock, log, url = '', isTls = false } = options
   const queryProcess = openQueryProcess(storeAddress, clock)
   const { smtp } = options.config.portal
   const sendMail = smtp && openMailer(smtp, log)
   const networkServices = networksOf(options.describeMethods)
-  const openServices = async () => {
+  const readServices = () => {
     const { plans, requestLog } = options.reloadable()
     return {
       ...{ ...options, ...networkServices, sendMail, plans, requestLog },
@@ -80,7 +78,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
         options.logLevel.level = to
       },
       readIncidents: async (network: string | undefined) => (await options.incidents()).read(network),
-      ...{ store: await openStore(), queries: queryProcess.queries, startQueries: queryProcess.start },
+      ...{ queries: queryProcess.queries, startQueries: queryProcess.start },
     }
   }
   const app = createPageApp({
@@ -91,13 +89,13 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
       firstRequests: ({ path, query }) => firstRequestsOfOperator(path, query['range']),
     },
     session: {
-      ...{ store: createOutageSessions(lazyRecordStore(openStore), clock), clock, cookieName: operatorCookieName },
+      ...{ store: createOutageSessions(store, clock), clock, cookieName: operatorCookieName },
       ...{ sameSite: 'strict', secure: isTls || isHttps(url) },
       // Another token ends all sessions, on every gateway.
       readSigningKey: () => token.deriveKey('session-cookies'),
     },
     beforeApi: operatorLogin(token, { clock, log }),
-    api: apiRouter(token, options, openServices),
+    api: apiRouter(token, options, readServices),
     storeUnavailable: storeUnavailableForOperators,
     unknownPath: 'there is no such path',
   })
@@ -108,7 +106,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
 type CommonServices = Omit<OperatorServices, 'accounts' | 'authentication'>
 
 /** The API, for those who send the token or have signed in with it. */
-const apiRouter = (token: AdminToken, options: OperatorAppOptions, openServices: () => Promise<CommonServices>): Router => {
+const apiRouter = (token: AdminToken, options: OperatorAppOptions, readServices: () => CommonServices): Router => {
   const router = new Router({ prefix: '/api/v1' })
   const document = operatorOpenApi(operatorRoutes, options)
   router.get('/openapi.json', ctx => {
@@ -118,7 +116,7 @@ const apiRouter = (token: AdminToken, options: OperatorAppOptions, openServices:
   for (const route of operatorRoutes) {
     router[route.method](routerPath(route), async ctx => {
       const authentication = authenticateOperator(ctx, token)
-      const services = await openServices()
+      const services = readServices()
       const accounts = new RecordedAccounts(services.store, services.clock, { kind: 'operator', name: `admin ${authentication}` })
       await runRoute(route, ctx, { ...services, accounts, authentication })
     })
@@ -139,11 +137,3 @@ const runRoute = async (route: OperatorRoute, ctx: RouterContext, services: Oper
 const pagePath = '/operator'
 
 const openAtPage: Koa.Middleware = (ctx, next) => (ctx.path === '/' && ctx.method === 'GET' ? ctx.redirect(pagePath) : next())
-
-/** Opens the store when a session is read. */
-const lazyRecordStore = (openStore: () => Promise<Store>): SessionOptions['store'] => ({
-  findRecord: async (kind, id) => (await openStore()).findRecord(kind, id),
-  putRecord: async (kind, record) => (await openStore()).putRecord(kind, record),
-  replaceRecord: async (...change) => (await openStore()).replaceRecord(...change),
-  takeRecord: async (kind, id) => (await openStore()).takeRecord(kind, id),
-})

@@ -59,7 +59,12 @@ export interface CreatedKey {
 }
 
 /** Adds a key to an account. */
-export const createKey = async (store: AccountStore, clock: Clock, account: string, settings: KeyChange = {}): Promise<CreatedKey> => {
+export const createKey = async (
+  store: Pick<AccountStore, 'addKey'>,
+  clock: Clock,
+  account: string,
+  settings: KeyChange = {},
+): Promise<CreatedKey> => {
   const key = generateApiKey()
   const newRow: KeyRow = { id: generateKeyId(), account, created: clock.now(), hint: keyHint(key.reveal()) }
   const row = applyChange<KeyRow>(newRow, settings)
@@ -71,7 +76,12 @@ export const createKey = async (store: AccountStore, clock: Clock, account: stri
  * Adds a key with the same name, lists and limits as another, which expires after `overlapMs`: until then both are accepted, so that
  * callers can change to the new key.
  */
-export const rotateKey = async (store: AccountStore, clock: Clock, rotated: KeyRow, overlapMs: number): Promise<CreatedKey> => {
+export const rotateKey = async (
+  store: Pick<AccountStore, 'addKey' | 'changeKey'>,
+  clock: Clock,
+  rotated: KeyRow,
+  overlapMs: number,
+): Promise<CreatedKey> => {
   const { id: _id, hint: _hint, account, created: _created, expires: _expires, suspended: _suspended, revoked: _revoked, ...rest } = rotated
   const created = await createKey(store, clock, account, rest)
   const expires = clock.now() + overlapMs

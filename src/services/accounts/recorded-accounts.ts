@@ -9,7 +9,7 @@ import type { CreatedKey } from './api-key.ts'
 import { recordChange } from './change-history.ts'
 import type { ChangeAction, ChangeAuthor, NewChange } from './change-history.ts'
 
-export type RecordedStore = AccountStore & RecordStore
+export type RecordedStore = Omit<AccountStore, 'subscribe'> & RecordStore
 
 /** Changes accounts and keys, each with an entry in the log of changes: for commands, the dashboard and the admin listener. What changes nothing has none. */
 export class RecordedAccounts {
