@@ -1,4 +1,5 @@
-import type { AnyPlugin } from '../src/plugin/plugin.ts'
+import { deferPlugin } from '../src/plugin/internal.ts'
+import type { LoadablePlugin } from '../src/plugin/internal.ts'
 import cache from './cache/index.ts'
 import credits from './credits/index.ts'
 import envelope from './envelope.ts'
@@ -9,10 +10,10 @@ import params from './params.ts'
 import rateLimit from './rate-limit.ts'
 import subscriptions from './subscriptions/index.ts'
 import upstream from './upstream/index.ts'
-import verify from './verify/index.ts'
+import { definition as verify } from './verify/definition.ts'
 
 /** The built-in plugins. */
-export const plugins: readonly AnyPlugin[] = [
+export const plugins: readonly LoadablePlugin[] = [
   envelope,
   keyAuth,
   networkAccess,
@@ -22,6 +23,7 @@ export const plugins: readonly AnyPlugin[] = [
   subscriptions,
   cache,
   failover,
-  verify,
+  // Of all plugins the largest, and few pipelines have it.
+  deferPlugin(verify, () => import('./verify/index.ts')),
   upstream,
 ]

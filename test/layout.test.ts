@@ -218,9 +218,10 @@ t.test('a start loads nothing that only some gateways need, or that can come lat
     'imports are found',
   )
   t.same(
-    ['ajv', 'ws', 'koa-bodyparser', '@koa/router', 'koa-session', '@redis/client', '@opentelemetry/api', 'src/cluster/primary.ts'].filter(
-      name => loaded.has(name),
-    ),
+    [
+      ...['ajv', 'ws', 'koa-bodyparser', '@koa/router', 'koa-session', '@redis/client', '@opentelemetry/api'],
+      ...['src/cluster/primary.ts', 'plugins/verify/index.ts', 'plugins/verify/proofs.ts'],
+    ].filter(name => loaded.has(name)),
     [],
   )
 })

@@ -1,5 +1,5 @@
 import { createNameMatcher } from '../../src/plugin/plugin.ts'
-import type { Key } from '../../src/plugin/plugin.ts'
+import type { Key, Origin } from '../../src/plugin/plugin.ts'
 import { provableMethods } from './provable-methods.ts'
 
 /** What is done with the answers to a method, as the options write it: `off`, `check`, `proof`, or a quorum such as `2 of 3`. */
@@ -23,6 +23,9 @@ export const quorumOf = (policy: Policy): Quorum | undefined => {
 export interface PolicyOptions {
   readonly methods: Readonly<Record<string, Policy>>
 }
+
+/** In lower case. */
+const wishHeader = 'tollgate-verify'
 
 /** What callers may ask for with the header, where their key allows it. */
 const verifyWishes = ['none', 'proof'] as const
@@ -48,7 +51,7 @@ class Policies {
   }
 
   /** The policy of a call: that of its method, unless its caller asks for another. */
-  ofCall(method: string, { verify }: Pick<Key, 'verify'>, header: string | string[] | undefined): Policy {
+  ofCall(method: string, { verify }: Pick<Key, 'verify'>, { [wishHeader]: header }: Origin['headers']): Policy {
     if (header === undefined) return this.of(method)
     const wish = verifyWishes.find(each => each === header)
     if (wish === undefined) return refusedPolicies.unknown

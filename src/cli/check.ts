@@ -3,7 +3,7 @@ import { countNoun, formatProblem, printProblems } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
 import { limitsRates, missingRateLimit } from '../config/warnings.ts'
 import type { Config } from '../config/types.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { systemClock } from '../services/clock.ts'
 import { findKeySetFailure } from '../services/jwt/key-set.ts'
 import { inspectStore, openStore } from '../store/open-store.ts'
@@ -30,7 +30,10 @@ const options = {
 } as const satisfies Readonly<Record<string, CommandOption>>
 
 /** `dryRun` creates every stage, for the problems that only a plugin's create() finds; it starts none. */
-export const createCheckCommand = (plugins: readonly AnyPlugin[], dryRun: (config: Config) => Promise<readonly Problem[]>): Command => ({
+export const createCheckCommand = (
+  plugins: readonly LoadablePlugin[],
+  dryRun: (config: Config) => Promise<readonly Problem[]>,
+): Command => ({
   name: 'check',
   summary: commandSummaries.check,
   usage: ['check [--online] [--strict] [--json|--github] [--config DIR]'],

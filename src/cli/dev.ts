@@ -12,7 +12,7 @@ import { openGateway } from '../core/gateway.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
 import type { ReloadReport } from '../core/reloader.ts'
 import type { GatewayConfig } from '../config/types.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { systemClock } from '../services/clock.ts'
 import { openLog } from '../services/log.ts'
 import { hashApiKey, isWellFormedKey, generateAccountId, createKey, keyRefusal } from '../services/accounts/api-key.ts'
@@ -32,7 +32,7 @@ import { plain } from '../util/style.ts'
 import type { Style } from '../util/style.ts'
 
 /** What `npm start` runs: a local node, an account with a key, the gateway, and a call to paste into a shell. */
-export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
+export const createDevCommand = (plugins: readonly LoadablePlugin[]): Command => ({
   name: 'dev',
   summary: commandSummaries.dev,
   usage: ['dev [--config DIR]'],
@@ -62,7 +62,7 @@ const writeNewConfig = (dir: string, { out }: Terminal): void => {
 
 interface DevOptions {
   readonly dir: string
-  readonly plugins: readonly AnyPlugin[]
+  readonly plugins: readonly LoadablePlugin[]
   /** Resolves at the first SIGTERM or SIGINT, and when the terminal is closed. */
   readonly stopRequested: Promise<unknown>
 }

@@ -2,7 +2,7 @@ import { loadConfig } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
 import type { Config, GatewayConfig } from '../config/types.ts'
 import type { CallToExplain, StageExplanation } from '../core/explain-stages.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { Secret } from '../plugin/secret.ts'
 import { readBalance } from '../services/account-reports.ts'
 import { openAccounts } from '../services/accounts/index.ts'
@@ -34,7 +34,7 @@ const options = {
 type ExplainCall = (config: Config, network: string, call: CallToExplain) => Promise<readonly StageExplanation[] | undefined>
 
 /** `explainCall` creates every stage of the network and starts none. */
-export const createExplainCommand = (plugins: readonly AnyPlugin[], explainCall: ExplainCall): Command => ({
+export const createExplainCommand = (plugins: readonly LoadablePlugin[], explainCall: ExplainCall): Command => ({
   name: 'explain',
   summary: commandSummaries.explain,
   usage: ['explain NETWORK METHOD [--key KEY] [--json] [--config DIR]'],

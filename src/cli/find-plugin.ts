@@ -7,6 +7,8 @@ import { networkNames } from '../config/load.ts'
 import { loadPlugin } from '../config/plugin-loader.ts'
 import type { Env } from '../config/variables.ts'
 import { readYamlFile } from '../config/yaml-file.ts'
+import { toLoaded } from '../plugin/deferred-plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonArray, isJsonObject } from '../util/json.ts'
@@ -20,7 +22,7 @@ interface PluginLookup {
   readonly use: string
   /** Its file, as operators see it. */
   readonly file: string
-  readonly plugin?: AnyPlugin
+  readonly plugin?: LoadablePlugin
   /** Why there is no plugin. */
   readonly reason?: string
 }
@@ -28,7 +30,7 @@ interface PluginLookup {
 /** The plugin that an operator or author names: of `plugins list`, a file or a package. Throws CommandError. */
 export const findPlugin = async (
   name: string,
-  builtIn: readonly AnyPlugin[],
+  builtIn: readonly LoadablePlugin[],
   dir: string,
   env: Env,
 ): Promise<PluginLookup & { readonly plugin: AnyPlugin }> => {
@@ -36,7 +38,7 @@ export const findPlugin = async (
   // The plugins of networks run code, and may print, as they are loaded.
   const listed = isBuiltIn ? listBuiltIn(builtIn) : await listPlugins(builtIn, dir, env)
   const { plugin, ...lookup } = listed.find(each => each.plugin?.name === name) ?? (await loadPluginFrom(name, dir))
-  if (plugin !== undefined) return { ...lookup, plugin }
+  if (plugin !== undefined) return { ...lookup, plugin: await toLoaded(plugin) }
   if (isPath(name)) throw new CommandError(lookup.reason ?? `${name} has no plugin`)
   const names = listed.flatMap(each => each.plugin?.name ?? [])
   throw new CommandError(`no plugin of \`plugins list\` is named ${name}, and ${lookup.reason}${formatHint(didYouMean(name, names))}`)
@@ -45,16 +47,16 @@ export const findPlugin = async (
 const isPath = (name: string): boolean => /^\.{0,2}[/\\]/.test(name)
 
 /** Those without which a plugin cannot stand in a pipeline. */
-export const requiredOptions = ({ options }: AnyPlugin): readonly OptionDescription[] =>
+export const requiredOptions = ({ options }: LoadablePlugin): readonly OptionDescription[] =>
   describeOptions(options).filter(option => option.required && !/[.[]/.test(option.path))
 
 /** The built-in plugins, and those that networks of the directory use. */
-export const listPlugins = async (builtIn: readonly AnyPlugin[], dir: string, env: Env): Promise<readonly PluginLookup[]> => [
+export const listPlugins = async (builtIn: readonly LoadablePlugin[], dir: string, env: Env): Promise<readonly PluginLookup[]> => [
   ...listBuiltIn(builtIn),
   ...(await findUsedPlugins(dir, env)),
 ]
 
-const listBuiltIn = (builtIn: readonly AnyPlugin[]): readonly PluginLookup[] =>
+const listBuiltIn = (builtIn: readonly LoadablePlugin[]): readonly PluginLookup[] =>
   builtIn.map(plugin => ({ use: plugin.name, file: builtInFile, plugin }))
 
 /** The external plugins of all networks of a directory, whatever problems the networks have; each once. */

@@ -4,7 +4,7 @@ import { printProblems } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
 import type { FileWatch } from '../config/config-files.ts'
 import type { ReadConfig } from '../core/reloader.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { PluginFault, isBackgroundBug, isBugOf } from '../plugin/plugin-fault.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import type { ValidConfig } from '../core/gateway.ts'
@@ -23,7 +23,7 @@ import type { Terminal } from './command.ts'
 /** The configuration in `dir`, or its problems. */
 const readValidConfig = async (
   dir: string,
-  plugins: readonly AnyPlugin[],
+  plugins: readonly LoadablePlugin[],
   env: Terminal['env'],
 ): Promise<ValidConfig | readonly Problem[]> => {
   const config = await loadConfig(dir, plugins, env)
@@ -42,7 +42,7 @@ interface ConfigReaderOptions {
 
 /** Reads the configuration in `dir` anew, for a reload or to compare. */
 export const createConfigReader =
-  (dir: string, plugins: readonly AnyPlugin[], { env, fileWatch, addPlugins }: ConfigReaderOptions): ReadConfig =>
+  (dir: string, plugins: readonly LoadablePlugin[], { env, fileWatch, addPlugins }: ConfigReaderOptions): ReadConfig =>
   async purpose => {
     if (purpose === 'reload') fileWatch?.acknowledge()
     const read = await readValidConfig(dir, plugins, env)
@@ -53,7 +53,7 @@ export const createConfigReader =
 /** The configuration in `dir`; undefined after its problems have been printed. */
 export const loadValidConfig = async (
   dir: string,
-  plugins: readonly AnyPlugin[],
+  plugins: readonly LoadablePlugin[],
   terminal: Pick<Terminal, 'env' | 'err' | 'styleErr'>,
 ): Promise<ValidConfig | undefined> => {
   const config = await readValidConfig(dir, plugins, terminal.env)

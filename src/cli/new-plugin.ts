@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { displayPath } from '../config/config-files.ts'
 import { isKebabCase } from '../config/formats.ts'
 import { version } from '../core/version.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { readArguments } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
@@ -17,7 +17,7 @@ export const newPluginOptions = {
 
 /** `plugins new`: writes a plugin with its tests to a folder of its name. */
 export const createNewPlugin =
-  (builtIn: readonly AnyPlugin[]): Subcommand =>
+  (builtIn: readonly LoadablePlugin[]): Subcommand =>
   async (args, { out, err, styleOut }) => {
     const {
       positionals: [name],

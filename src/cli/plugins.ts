@@ -1,6 +1,6 @@
 import { describeOptions, formatOptionValue } from '../config/describe-options.ts'
 import type { OptionDescription } from '../config/describe-options.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { commonOptions, readArguments, runSubcommand } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { commandSummaries, exitCodes } from './command.ts'
@@ -13,7 +13,7 @@ import { createTestPlugin, testPluginOptions } from './test-plugin.ts'
 const options = { ...newPluginOptions, ...testPluginOptions, ...commonOptions } as const
 
 /** What pipelines are made of, and a start for a plugin of one's own. */
-export const createPluginsCommand = (builtIn: readonly AnyPlugin[]): Command => ({
+export const createPluginsCommand = (builtIn: readonly LoadablePlugin[]): Command => ({
   name: 'plugins',
   summary: commandSummaries.plugins,
   usage: [
@@ -38,7 +38,7 @@ export const createPluginsCommand = (builtIn: readonly AnyPlugin[]): Command => 
 })
 
 const list =
-  (builtIn: readonly AnyPlugin[]): Subcommand =>
+  (builtIn: readonly LoadablePlugin[]): Subcommand =>
   async (args, { env, out, styleOut }) => {
     const { config, json } = readArguments(args, [], commonOptions).values
     const all = await listPlugins(builtIn, config, env)
@@ -54,7 +54,7 @@ const list =
   }
 
 const describe =
-  (builtIn: readonly AnyPlugin[]): Subcommand =>
+  (builtIn: readonly LoadablePlugin[]): Subcommand =>
   async (args, { env, out }) => {
     const {
       positionals: [name],
@@ -66,7 +66,7 @@ const describe =
     return exitCodes.ok
   }
 
-const formatPlugin = (plugin: AnyPlugin, use: string): readonly string[] => {
+const formatPlugin = (plugin: LoadablePlugin, use: string): readonly string[] => {
   const described = describeOptions(plugin.options)
   return [
     `${plugin.name}: ${plugin.summary}`,
@@ -81,7 +81,7 @@ const formatPlugin = (plugin: AnyPlugin, use: string): readonly string[] => {
   ]
 }
 
-const contextLines = ({ reads = [], writes = [], terminal, shares, repeats, once }: AnyPlugin): readonly string[] => {
+const contextLines = ({ reads = [], writes = [], terminal, shares, repeats, once }: LoadablePlugin): readonly string[] => {
   const keys = (name: string, list: readonly string[]) => (list.length === 0 ? [] : [`${name} of the context: ${list.join(', ')}.`])
   return [
     ...keys('Reads', reads),
@@ -110,7 +110,7 @@ const formatOption = ({
 }
 
 /** The step with the options that it needs. */
-const exampleStep = (plugin: AnyPlugin, use: string): readonly string[] => {
+const exampleStep = (plugin: LoadablePlugin, use: string): readonly string[] => {
   const required = requiredOptions(plugin).map(({ path, examples }) => [path, examples[0] ?? '…'])
   const written = formatOptionValue(Object.fromEntries(required))
   return plugin.name === use ? [`  - ${use}: ${written}`] : [`  - use: ${use}`, ...(required.length === 0 ? [] : [`    with: ${written}`])]

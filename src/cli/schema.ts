@@ -5,7 +5,7 @@ import { editorSchemas, formatSchema, schemaNames } from '../config/editor-schem
 import type { SchemaName, UsedPlugin } from '../config/editor-schema.ts'
 import { loadConfig } from '../config/load.ts'
 import type { LoadedConfig } from '../config/load.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { createFolder } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
 import { valueAt } from '../util/json-path.ts'
@@ -20,7 +20,7 @@ const options = {
 } as const satisfies Readonly<Record<string, CommandOption>>
 
 /** JSON Schemas for YAML editors, with the options of the external plugins that the networks use. */
-export const createSchemaCommand = (plugins: readonly AnyPlugin[]): Command => ({
+export const createSchemaCommand = (plugins: readonly LoadablePlugin[]): Command => ({
   name: 'schema',
   summary: commandSummaries.schema,
   usage: ['schema KIND [--config DIR]', 'schema --write [--config DIR]'],

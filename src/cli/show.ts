@@ -2,7 +2,7 @@ import { formatEffectiveFile } from '../config/effective-file.ts'
 import { loadConfig } from '../config/load.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readOptionalArgument } from './args.ts'
 import { UsageError, commandSummaries, exitCodes } from './command.ts'
@@ -20,7 +20,7 @@ const options = {
 } as const
 
 /** Prints the configuration that `start` would use. */
-export const createShowCommand = (plugins: readonly AnyPlugin[]): Command => ({
+export const createShowCommand = (plugins: readonly LoadablePlugin[]): Command => ({
   name: 'show',
   summary: commandSummaries.show,
   usage: ['show [--json] [--config DIR]', 'show NETWORK [--json] [--config DIR]', 'show --diff [--json] [--config DIR]'],

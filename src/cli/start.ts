@@ -7,7 +7,7 @@ import { parseAcceptedGatewayConfig } from '../config/gateway-config.ts'
 import { loadAcceptedConfig } from '../config/load.ts'
 import { printProblems, sortProblems } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { openGateway } from '../core/gateway.ts'
 import { configId, reloadGatewayConfig } from '../core/config-changes.ts'
 import type { Gateway } from '../core/gateway.ts'
@@ -31,7 +31,7 @@ import type { StopSignal } from './gateway-process.ts'
 import { configOption, readConfigDir } from './args.ts'
 
 /** Serves a configuration directory in production; standard output is one JSON object a line. */
-export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
+export const createStartCommand = (plugins: readonly LoadablePlugin[]): Command => ({
   name: 'start',
   summary: commandSummaries.start,
   usage: ['start [--config DIR]'],
@@ -123,7 +123,7 @@ const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string })
  * One of several workers: the admin listener and the portal are the primary's. It has the files as the primary has accepted them; what needs a
  * restart is as the gateway was started with.
  */
-const runWorker = async (dir: string, plugins: readonly AnyPlugin[], terminal: Terminal): Promise<number> => {
+const runWorker = async (dir: string, plugins: readonly LoadablePlugin[], terminal: Terminal): Promise<number> => {
   const { env, err } = terminal
   const worker = (await import('../cluster/worker.ts')).connectToPrimary(systemClock, env)
   const { startedWith, texts, tlsTexts } = await worker.configuration()

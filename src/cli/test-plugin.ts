@@ -1,5 +1,6 @@
 import { countNoun } from '../config/problem.ts'
 import { parseYamlFile } from '../config/yaml-file.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import type { AnyPlugin, Json } from '../plugin/plugin.ts'
 import type { ContractCall } from '../testing/contract-probes.ts'
 import type { ContractOptions, ContractTest } from '../testing/contract-tests.ts'
@@ -28,7 +29,7 @@ export const testPluginOptions = {
 
 /** `plugins test`: the contract tests of `tollgate/testing`. */
 export const createTestPlugin =
-  (builtIn: readonly AnyPlugin[]): Subcommand =>
+  (builtIn: readonly LoadablePlugin[]): Subcommand =>
   async (args, { env, out, styleOut }) => {
     const {
       positionals: [name],

@@ -5,7 +5,7 @@ import { readGatewayConfig } from '../config/gateway-config.ts'
 import { networkNames } from '../config/load.ts'
 import { openMethodTables } from '../config/method-tables.ts'
 import { countNoun, formatProblems } from '../config/problem.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { runCases } from '../testing/run-cases.ts'
 import type { CaseReport } from '../testing/run-cases.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
@@ -20,7 +20,7 @@ const options = {
 } as const satisfies Readonly<Record<string, CommandOption>>
 
 /** The cases of networks, on a clock and over upstreams of the test. */
-export const createTestCommand = (plugins: readonly AnyPlugin[]): Command => ({
+export const createTestCommand = (plugins: readonly LoadablePlugin[]): Command => ({
   name: 'test',
   summary: commandSummaries.test,
   usage: ['test [--network NETWORK] [--json] [--config DIR]'],

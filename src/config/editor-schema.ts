@@ -1,5 +1,5 @@
 import type { ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import type { Path } from '../util/json.ts'
 import { methodTableSchema } from '../services/method-table/table-schema.ts'
 import { formats } from './formats.ts'
@@ -13,7 +13,7 @@ import { useStepSchema } from './steps.ts'
 /** An external plugin, by the text that `use` has in the files. */
 export interface UsedPlugin {
   readonly use: string
-  readonly plugin: AnyPlugin
+  readonly plugin: LoadablePlugin
 }
 
 /** The kinds of files that Tollgate reads. */
@@ -26,7 +26,7 @@ export type SchemaName = (typeof schemaNames)[number]
  * typing. They accept what the loader accepts; the rules that no schema can express are those of `tollgate check`.
  */
 export const editorSchemas = (
-  plugins: readonly AnyPlugin[],
+  plugins: readonly LoadablePlugin[],
   used: readonly UsedPlugin[] = [],
 ): Readonly<Record<SchemaName, JsonSchema>> => ({
   network: fileSchema('A network of Tollgate', {
@@ -54,7 +54,7 @@ const fileSchema = (title: string, schema: JsonSchema): JsonSchema => ({
 /** A relative `$id` would change what the editor takes as the place of the file. */
 const withoutId = ({ $id: _, ...schema }: JsonSchema): JsonSchema => schema
 
-const pipelineSchema = (plugins: readonly AnyPlugin[], used: readonly UsedPlugin[]): JsonSchema => {
+const pipelineSchema = (plugins: readonly LoadablePlugin[], used: readonly UsedPlugin[]): JsonSchema => {
   const { description, examples } = networkSchema.properties.pipeline
   return {
     type: 'array',
@@ -80,9 +80,9 @@ const pipelineSchema = (plugins: readonly AnyPlugin[], used: readonly UsedPlugin
   }
 }
 
-const optionsOf = ({ name }: AnyPlugin): JsonSchema => ({ $ref: `#/definitions/${name}` })
+const optionsOf = ({ name }: LoadablePlugin): JsonSchema => ({ $ref: `#/definitions/${name}` })
 
-const optionsSchema = ({ options, summary }: AnyPlugin): JsonSchema => ({
+const optionsSchema = ({ options, summary }: LoadablePlugin): JsonSchema => ({
   ...toEditorSchema(options, true),
   description: summary,
 })

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { isDirectory } from '../util/files.ts'
 import { directoryError, displayPath, fileNamesIn, filesOf, filesOnDisk, recordTexts, yamlBaseNames } from './config-files.ts'
 import type { FileTexts } from './config-files.ts'
@@ -27,7 +27,7 @@ export interface LoadedConfig extends Config {
 }
 
 /** Reads a configuration directory and collects the problems of all its files. Opens nothing else. */
-export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env: Env): Promise<LoadedConfig> => {
+export const loadConfig = async (dir: string, plugins: readonly LoadablePlugin[], env: Env): Promise<LoadedConfig> => {
   const root = resolve(dir)
   if (!isDirectory(root))
     return { gateway: undefined, networks: [], unserved: [], problems: [noDirectoryProblem(root)], warnings: [], effective: [], texts: {} }
@@ -60,7 +60,7 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
 export const loadAcceptedConfig = async (
   dir: string,
   texts: FileTexts,
-  plugins: readonly AnyPlugin[],
+  plugins: readonly LoadablePlugin[],
   env: Env,
 ): Promise<Config & { readonly gateway: GatewayConfig }> => {
   const root = resolve(dir)

@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { isJsonObject } from '../util/json.ts'
 import type { ConfigFiles } from './config-files.ts'
 import { effectiveStep } from './effective-file.ts'
@@ -36,7 +36,7 @@ export interface NetworkReadResult {
 /** What all networks of a configuration have in common. */
 export interface NetworkReadContext {
   /** The plugins that come with the gateway. */
-  readonly plugins: readonly AnyPlugin[]
+  readonly plugins: readonly LoadablePlugin[]
   readonly tables: MethodTables
   readonly env: Env
   /** Those on disk unless given. */
@@ -113,7 +113,7 @@ const unreadableFileProblems = ({ problems, isEmpty }: YamlFile): readonly Probl
 const networkNameOf = (path: string): string => basename(path, '.yaml')
 
 /** The steps of the file's pipeline. */
-export const readPipeline = async (source: YamlFile, plugins: readonly AnyPlugin[]): Promise<readonly StepDraft[]> => {
+export const readPipeline = async (source: YamlFile, plugins: readonly LoadablePlugin[]): Promise<readonly StepDraft[]> => {
   const list = source.valueAt(['pipeline'])
   const optional = isOptional(source)
   const count = Array.isArray(list) ? list.length : 0

@@ -1,4 +1,5 @@
 import type { ContextKey } from '../plugin/call.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { getOrCreate } from '../util/memoize.ts'
@@ -14,7 +15,7 @@ export interface OrderedStep {
 }
 
 /** The problems of the order of a pipeline that has steps; `plugins` are those that an operator may add. */
-export const checkOrder = (steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]): readonly Problem[] =>
+export const checkOrder = (steps: readonly OrderedStep[], plugins: readonly LoadablePlugin[]): readonly Problem[] =>
   [
     duplicateStepNames,
     unwrittenContext,
@@ -26,7 +27,7 @@ export const checkOrder = (steps: readonly OrderedStep[], plugins: readonly AnyP
     sharesTwice,
   ].flatMap(rule => rule(steps, plugins))
 
-type OrderRule = (steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]) => readonly Problem[]
+type OrderRule = (steps: readonly OrderedStep[], plugins: readonly LoadablePlugin[]) => readonly Problem[]
 
 const duplicateStepNames: OrderRule = steps =>
   steps
@@ -62,8 +63,8 @@ interface Writer {
 }
 
 /** Of the plugins that write a key, one that does not need it itself: params, for instance, only rewrites `request`. */
-const findWriter = (key: ContextKey, below: readonly OrderedStep[], plugins: readonly AnyPlugin[]): Writer | undefined => {
-  const isOrigin = (plugin: AnyPlugin | undefined): boolean => writesKey(plugin, key) && !contextKeys(plugin?.reads).includes(key)
+const findWriter = (key: ContextKey, below: readonly OrderedStep[], plugins: readonly LoadablePlugin[]): Writer | undefined => {
+  const isOrigin = (plugin: LoadablePlugin | undefined): boolean => writesKey(plugin, key) && !contextKeys(plugin?.reads).includes(key)
   const step = below.find(({ plugin }) => isOrigin(plugin))
   if (step !== undefined) return { name: step.name, isBelow: true }
   const plugin = plugins.find(isOrigin)
@@ -73,7 +74,7 @@ const findWriter = (key: ContextKey, below: readonly OrderedStep[], plugins: rea
 const contextGapProblem = (
   gaps: readonly [ContextGap, ...ContextGap[]],
   steps: readonly OrderedStep[],
-  plugins: readonly AnyPlugin[],
+  plugins: readonly LoadablePlugin[],
 ): Problem => {
   const [{ step, key, fix }] = gaps
   const readers = [...new Set(gaps.map(gap => gap.step.name))]
@@ -87,7 +88,7 @@ const contextGapProblem = (
 const writerHint = ({ name, isBelow }: Writer, reader: string, keyCount = 1): string =>
   `${isBelow ? 'move' : 'add'} ${name}, which writes ${keyCount === 1 ? 'it' : 'them'}, above ${reader}`
 
-const knownContextKeys = (steps: readonly OrderedStep[], plugins: readonly AnyPlugin[]): readonly string[] =>
+const knownContextKeys = (steps: readonly OrderedStep[], plugins: readonly LoadablePlugin[]): readonly string[] =>
   [...steps.map(({ plugin }) => plugin), ...plugins].flatMap(plugin => contextKeys(plugin?.writes))
 
 const joinWords = (words: readonly string[]): string =>
@@ -175,12 +176,12 @@ const sharesTwice: OrderRule = steps => {
   )
 }
 
-/** The type of AnyPlugin has lost which keys it reads and writes. */
+/** The type of plugins has lost which keys it reads and writes. */
 const contextKeys = (list: readonly ContextKey[] = []): readonly ContextKey[] => list
 
 /** What the handler or vary() reads. */
-const readKeys = (plugin: AnyPlugin | undefined): readonly ContextKey[] => [
+const readKeys = (plugin: LoadablePlugin | undefined): readonly ContextKey[] => [
   ...new Set([...contextKeys(plugin?.reads), ...contextKeys(plugin?.variesBy)]),
 ]
 
-const writesKey = (plugin: AnyPlugin | undefined, key: ContextKey): boolean => contextKeys(plugin?.writes).includes(key)
+const writesKey = (plugin: LoadablePlugin | undefined, key: ContextKey): boolean => contextKeys(plugin?.writes).includes(key)

@@ -1,4 +1,6 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
+import { toLoaded } from '../plugin/deferred-plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import type { AnyPlugin, ReportProblem } from '../plugin/plugin.ts'
 import type { Path } from '../util/json.ts'
 import { defaultPluginTimeoutMs, describeBug } from '../plugin/plugin-fault.ts'
@@ -34,7 +36,7 @@ export interface StepDraft extends OrderedStep {
 interface StepReadContext {
   readonly source: YamlFile
   /** The built-in plugins. */
-  readonly plugins: readonly AnyPlugin[]
+  readonly plugins: readonly LoadablePlugin[]
   readonly optional: boolean
 }
 
@@ -72,7 +74,8 @@ interface FoundPlugin {
 const findPlugin = async (syntax: StepSyntax, { source, plugins }: StepReadContext): Promise<FoundPlugin> => {
   const { pluginName, namePath, isExternal } = syntax
   const plugin = plugins.find(({ name }) => name === pluginName)
-  if (plugin !== undefined || pluginName === '') return { plugin }
+  if (plugin !== undefined) return { plugin: await toLoaded(plugin) }
+  if (pluginName === '') return { plugin }
   const names = plugins.map(({ name }) => name)
   if (isExternal) {
     const loaded = await loadPlugin(pluginName, source.path)
@@ -82,11 +85,12 @@ const findPlugin = async (syntax: StepSyntax, { source, plugins }: StepReadConte
     return { plugin: undefined, problem: loaded.place === undefined ? problem : moveToPlugin(problem, loaded.place, source) }
   }
   const closest = closestMatch(pluginName, names)
+  const meant = plugins.find(({ name }) => name === closest)
   const hint = /^[./@]|\.js$/.test(pluginName)
     ? `write \`- use: ${pluginName}\``
     : (formatSuggestion(closest) ?? `built-in plugins: ${names.join(', ')}`)
   return {
-    plugin: plugins.find(({ name }) => name === closest),
+    plugin: meant && (await toLoaded(meant)),
     problem: source.problemAtKey(namePath, `unknown plugin \`${pluginName}\``, hint),
   }
 }
@@ -224,7 +228,7 @@ const invalidStep = ({ source, plugins }: StepReadContext, stepPath: Path, step:
 }
 
 /** The step that was probably meant by a text in place of one. */
-const bareStepHint = (text: string, plugins: readonly AnyPlugin[]): string => {
+const bareStepHint = (text: string, plugins: readonly LoadablePlugin[]): string => {
   const names = plugins.map(({ name }) => name)
   const meant = names.includes(text) ? text : closestMatch(text, names)
   if (meant !== undefined) return `write \`- ${meant}: {}\``

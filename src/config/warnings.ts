@@ -1,5 +1,5 @@
 import { Secret } from '../plugin/secret.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import type { Path } from '../util/json.ts'
 import { isJsonObject } from '../util/json.ts'
 import { developmentChainIds, wellKnownChains } from './chains.ts'
@@ -16,7 +16,11 @@ interface NetworkDraft {
 }
 
 /** What is valid in the file of a network, but probably not meant. */
-export const findWarnings = (source: YamlFile, { options, steps }: NetworkDraft, plugins: readonly AnyPlugin[]): readonly Problem[] => [
+export const findWarnings = (
+  source: YamlFile,
+  { options, steps }: NetworkDraft,
+  plugins: readonly LoadablePlugin[],
+): readonly Problem[] => [
   ...(options === undefined ? [] : [...unusualBlockTime(source, options), ...missingDevNode(source, options)]),
   ...missingSteps(source, steps, plugins),
   ...stepsWithoutHeads(steps),
@@ -53,7 +57,7 @@ const missingDevNode = (source: YamlFile, { chainId }: Pick<NetworkConfig, 'chai
   return [source.problemAt(['chainId'], message, 'write `devNode: true`, or `devNode: false` where blocks are not taken back')]
 }
 
-const missingSteps = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
+const missingSteps = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly LoadablePlugin[]): readonly Problem[] => {
   // A pipeline that is missing altogether is a problem of its own.
   if (!Array.isArray(source.valueAt(['pipeline']))) return []
   return plugins.flatMap(({ name, whenMissing }) =>

@@ -69,6 +69,8 @@ export type {
 export { ChunkedBytes } from '../json/chunked-bytes.ts'
 export type { RawJson } from '../json/chunked-bytes.ts'
 export type { ErrorCategory, RefusalKind } from './error-table.ts'
+export { deferPlugin } from './deferred-plugin.ts'
+export type { LoadablePlugin } from './deferred-plugin.ts'
 export { Misconfigured } from './define-plugin.ts'
 export type { ExplainedCall, Explanation } from './define-plugin.ts'
 export { parseJsonHexQuantity } from '../util/json.ts'

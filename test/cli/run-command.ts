@@ -7,6 +7,7 @@ import type { Command } from '../../src/cli/command.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import type { Config } from '../../src/config/types.ts'
+import type { LoadablePlugin } from '../../src/plugin/deferred-plugin.ts'
 import { stubPlugins, writeConfig } from '../config/config-fixture.ts'
 import { tempFolder } from '../store/temp-store.ts'
 
@@ -72,7 +73,7 @@ export const noProblems: DryRun = async () => []
 export const runCheck = async (
   t: Test,
   files: Readonly<Record<string, string>>,
-  { env = {}, dryRun = noProblems, plugins = stubPlugins, args = [] as readonly string[] } = {},
+  { env = {}, dryRun = noProblems, plugins = stubPlugins as readonly LoadablePlugin[], args = [] as readonly string[] } = {},
 ): Promise<CommandResult> => {
   const dir = writeConfig(t.testdir(), files)
   const [out, err]: [string[], string[]] = [[], []]

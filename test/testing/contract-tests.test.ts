@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs'
 import t from '../support/tap.ts'
 import { plugins } from '../../plugins/index.ts'
+import { toLoaded } from '../../src/plugin/deferred-plugin.ts'
 import type { AnyPlugin, Result } from '../../src/plugin/plugin.ts'
 import type { Plugin } from '../../src/plugin/define-plugin.ts'
 import { contractTests } from '../../src/testing/index.ts'
@@ -30,7 +31,7 @@ const optionsOf: Readonly<Record<string, ContractOptions>> = {
 t.test('every built-in plugin and every example fulfills the contract', async t => {
   const examples = readdirSync('docs/examples').filter(file => /(?<!\.test)\.js$/.test(file))
   const loaded = examples.map(async file => (await import(`../../../docs/examples/${file}`)) as { readonly default: AnyPlugin })
-  const all = [...plugins, ...(await Promise.all(loaded)).map(module => module.default)]
+  const all = [...(await Promise.all(plugins.map(toLoaded))), ...(await Promise.all(loaded)).map(module => module.default)]
   t.ok(all.length >= 11)
   for (const plugin of all) t.same(await failingRules(plugin, optionsOf[plugin.name]), {}, plugin.name)
 })

@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import credits from '../../../plugins/credits/index.ts'
 import { plugins } from '../../../plugins/index.ts'
 import type { Account, Call, CallContext, ContextKey } from '../../../src/plugin/call.ts'
+import { toLoaded } from '../../../src/plugin/deferred-plugin.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
@@ -408,7 +409,7 @@ t.test(
     for (const name of above) {
       const plugin = plugins.find(each => each.name === name)
       if (plugin === undefined) throw new Error(`no plugin ${name}`)
-      const { handle } = createStage(plugin, {}, { accounts, methods: shippedMethods })
+      const { handle } = createStage(await toLoaded(plugin), {}, { accounts, methods: shippedMethods })
       for (const reply of [fakeResult('0x1'), refuse('unavailable')]) {
         const call = { ...fakeCall('eth_blockNumber'), origin: fakeOrigin({ key: new Secret('tg_x') }) }
         t.equal(await handle(call, async () => reply), reply, name)
