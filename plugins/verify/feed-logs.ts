@@ -1,3 +1,4 @@
+import { HedgedSources } from '../../src/plugin/internal.ts'
 import { Cancellation } from '../../src/plugin/plugin.ts'
 import type { Services, Target } from '../../src/plugin/plugin.ts'
 import { stringifySteps } from './json-steps.ts'
@@ -25,6 +26,7 @@ export class FeedLogs {
   readonly #blocks: ProvenBlocks
   readonly #turns: WorkTurns
   readonly #services: FeedLogsServices
+  readonly #sources: HedgedSources
   readonly #cancellation = new Cancellation()
 
   constructor({ headers, blocks, turns }: FeedLogsOptions, services: FeedLogsServices) {
@@ -32,6 +34,7 @@ export class FeedLogs {
     this.#blocks = blocks
     this.#turns = turns
     this.#services = services
+    this.#sources = new HedgedSources(services.clock)
   }
 
   /** As JSON text; undefined while upstreams do not agree on the block, or none proves its receipts. A drained node is asked nothing. */
@@ -39,15 +42,16 @@ export class FeedLogs {
     const { heads, nodes, methods } = this.#services
     const targets = heads.targets.filter(({ name }) => !nodes.drained.has(name))
     const methodClass = methods.get('eth_getLogs')?.class ?? 'other'
-    for (const target of targets.filter(({ name }) => !nodes.trust.isDistrusted(name, methodClass))) {
-      const call = this.#callTo(target, targets)
-      const header = await this.#headers.withHash(hash, number, call)
-      if (header === undefined) return undefined
-      if (!this.#blocks.mayHaveLogs(header, bloom => !/^0x0*$/.test(bloom))) return '[]'
-      const proven = await this.#blocks.receiptsOf(hash, call, this.#send)
-      if (proven !== undefined && !isFailed(proven)) return (await this.#turns.run(stringifySteps(logsOf(proven)))).toString()
-    }
-    return undefined
+    const trusted = targets.filter(({ name }) => !nodes.trust.isDistrusted(name, methodClass))
+    const [first] = trusted
+    const header = first && (await this.#headers.withHash(hash, number, this.#callTo(first, targets)))
+    if (header === undefined) return undefined
+    if (!this.#blocks.mayHaveLogs(header, bloom => !/^0x0*$/.test(bloom))) return '[]'
+    return this.#sources.first(trusted, async target => {
+      const proven = await this.#blocks.receiptsOf(hash, this.#callTo(target, targets), this.#send)
+      if (proven === undefined || isFailed(proven)) return undefined
+      return (await this.#turns.run(stringifySteps(logsOf(proven)))).toString()
+    })
   }
 
   stop(): void {

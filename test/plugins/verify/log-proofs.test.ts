@@ -230,6 +230,21 @@ t.test('logs of a real node', async t => {
     t.equal(await tooFew.feedLogs(block), undefined)
   })
 
+  t.test(
+    'for subscribers another node is asked where one is slow with receipts, and that one first about the blocks that follow',
+    async t => {
+      const [block, next] = await Promise.all([first, last].map(each => chain.request<JsonMembers>('eth_getBlockByNumber', each, false)))
+      const slow: Node = request => (request.method === 'eth_getBlockReceipts' ? new Promise(() => {}) : honest(request))
+      const gateway = openProofs({ one: slow, two: honest }, known)
+      const logs = gateway.feedLogs(block!)
+      await waitUntil(() => gateway.requests.includes('one eth_getBlockReceipts'))
+      gateway.clock.advance(1_000)
+      t.same(await logs, await chain.request('eth_getLogs', { blockHash: block!['hash']! }))
+      t.same(await gateway.feedLogs(next!), await chain.request('eth_getLogs', { blockHash: next!['hash']! }))
+      t.equal(gateway.requests.filter(each => each === 'one eth_getBlockReceipts').length, 1)
+    },
+  )
+
   t.test('queries that need more bytes than maxProofBytes are passed on', async t => {
     const gateway = openProofs({ one: honest, two: honest }, { ...known, maxProofBytes: 1_000 })
     t.same(await gateway.call('eth_getLogs', query), truth)

@@ -1,10 +1,11 @@
 import { sleep, withTimeoutOr } from '../../../util/async.ts'
+import { HedgedSources } from '../../../util/hedged-sources.ts'
 import type { Clock } from '../../clock.ts'
 import type { Log } from '../../log.ts'
 import type { CanonicalChain } from '../canonical-chain.ts'
 import { maxRecentBlocks } from '../recent-blocks.ts'
 import type { BlockId, LinkedBlock } from '../recent-blocks.ts'
-import type { BlockData, BlockDataKind, FailedBlockData, FetchedBlockData } from '../upstream-requests.ts'
+import type { BlockDataKind, FailedBlockData, FetchedBlockData } from '../upstream-requests.ts'
 import type { UpstreamTracker } from '../upstream-tracker.ts'
 import type { ChainUpdate, Feed, FeedBlock, FeedListener, FeedSource, FeedSubscription } from './block-feed.ts'
 import { startTimeoutMs } from './header-source.ts'
@@ -24,9 +25,6 @@ interface BlockDataSourceOptions {
 
 /** Requests about a block, to one upstream after the other, before an empty answer counts that the header contradicts. */
 const minEmptyAnswers = 8
-/** An upstream that has not answered by then is slow: the next one is asked too. */
-const hedgeDelayMs = 1_000
-
 type BlockDataUpstream = Pick<UpstreamTracker, 'name' | 'fetchBlockData'>
 
 /**
@@ -35,14 +33,14 @@ type BlockDataUpstream = Pick<UpstreamTracker, 'name' | 'fetchBlockData'>
  */
 export class BlockDataSource implements FeedSource {
   readonly #options: BlockDataSourceOptions
+  readonly #sources: HedgedSources
   #running: { readonly follower: BlockDataFollower; readonly subscription: FeedSubscription } | undefined
   /** Empty answers about the block that is requested, which its header contradicts. */
   #emptyAnswers = { hash: '', count: 0 }
-  /** The name of the upstream that returned what was published last. */
-  #lastProvider: string | undefined
 
   constructor(options: BlockDataSourceOptions) {
     this.#options = options
+    this.#sources = new HedgedSources(options.clock)
   }
 
   start(onStarted: () => void): Promise<boolean> {
@@ -65,39 +63,16 @@ export class BlockDataSource implements FeedSource {
     onSynced()
   }
 
-  /** Resolves with the first answer that counts; without one, with what all of them have come to. */
-  #fetch(block: FeedBlock): Promise<FetchedBlockData> {
-    return new Promise((resolve, reject) => {
-      this.#requestFromAll(block, resolve).then(failures => resolve(summarizeFailures(failures)), reject)
+  /** The first answer that counts; without one, what all of them have come to. */
+  async #fetch(block: FeedBlock): Promise<FetchedBlockData> {
+    const failures: FailedBlockData[] = []
+    const found = await this.#sources.first(this.#options.chain.upstreams, async upstream => {
+      const data = await this.#request(upstream, block)
+      if (data !== undefined && 'json' in data) return data
+      failures.push(data)
+      return undefined
     })
-  }
-
-  /** Requests it from one upstream after the other, and from the next also while one is slow. Calls `onFound` at most once. */
-  async #requestFromAll(block: FeedBlock, onFound: (data: BlockData) => void): Promise<readonly FailedBlockData[]> {
-    let isFound = false
-    const requests: Promise<FailedBlockData>[] = []
-    for (const upstream of this.#upstreams()) {
-      const request = this.#request(upstream, block).then(data => {
-        if (data === undefined || !('json' in data)) return data
-        if (!isFound) {
-          isFound = true
-          this.#lastProvider = upstream.name
-          onFound(data)
-        }
-        return undefined
-      })
-      requests.push(request)
-      await withTimeoutOr(this.#options.clock, hedgeDelayMs, request, () => undefined)
-      if (isFound) return []
-    }
-    return Promise.all(requests)
-  }
-
-  /** The one that returned the block before comes first: no block waits for an upstream that is slow with each. */
-  #upstreams(): readonly BlockDataUpstream[] {
-    const { upstreams } = this.#options.chain
-    const last = upstreams.find(({ name }) => name === this.#lastProvider)
-    return last === undefined ? upstreams : [last, ...upstreams.filter(each => each !== last)]
+    return found ?? summarizeFailures(failures)
   }
 
   /** A node that does not know the block yet may answer that it has none: the header tells better. */
