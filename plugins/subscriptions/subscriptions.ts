@@ -110,7 +110,7 @@ export class Subscriptions {
   /** The network is no longer served, or is another chain, or follows it otherwise: the feeds end with this pipeline. */
   async close(): Promise<void> {
     const [code, reason] = this.#isServed()
-      ? ([1013, 'the chain ID, block time or devNode of the network has changed; subscribe again'] as const)
+      ? ([1013, 'the configuration of the network has changed; subscribe again'] as const)
       : ([1001, 'the network is no longer served'] as const)
     for (const kind of subscriptionKinds) for (const each of this.#registry.of(kind)) each.close(code, reason)
     await this.filters.close()

@@ -297,7 +297,7 @@ t.test('a reload with another blockTime or devNode closes sockets with subscript
   const before = await seriesOfUpstreams()
   t.ok(before.includes('tollgate_upstream_up') && before.includes('tollgate_upstream_requests_in_flight'))
   const network = { ...networkFile('devnet', [chain.url], { subscriptions: {} }), blockTime: '3s' }
-  const closed = { code: 1013, reason: 'the chain ID, block time or devNode of the network has changed; subscribe again' }
+  const closed = { code: 1013, reason: 'the configuration of the network has changed; subscribe again' }
   deployment.writeNetwork('devnet', network)
   process.kill(running.pid, 'SIGHUP')
   await running.waitForEvent('reloaded')
