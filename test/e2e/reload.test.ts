@@ -265,8 +265,11 @@ t.test(
     t.notMatch(partly.files[0].text, /batch: 3/, 'it waits for the restart')
     t.match(partly.changes, [{ path: 'limits.batch', needsRestart: true }])
     t.match(JSON.stringify(partly.differences), /"added","text":"  batch: 3"/)
-    t.match((await operator.get('/changes?action=configuration-reloaded')).json.changes, [{ after: { changes: ['drain.timeout'] } }, {}])
-    t.match((await operator.get('/changes?search=e')).json.changes.slice(1), [
+    t.match((await operator.get('/changes?action=configuration-reloaded&from=2020-01-01')).json.changes, [
+      { after: { changes: ['drain.timeout'] } },
+      {},
+    ])
+    t.match((await operator.get('/changes?search=e&from=2020-01-01')).json.changes.slice(1), [
       { action: 'log-level-changed', before: { level: 'info' }, after: { level: 'debug' } },
       { action: 'configuration-reloaded', after: { changes: ['testnet.credits.costs'] }, by: { kind: 'operator' } },
     ])

@@ -278,7 +278,7 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
   })
 
   t.test('who has drained it and put it back is in the log of changes', async t => {
-    const { stdout } = await deployment.run('changes', '--json')
+    const { stdout } = await deployment.run('changes', '--from', '2020-01-01', '--json')
     t.match(
       (JSON.parse(stdout) as readonly { readonly action: string }[]).filter(({ action }) => action.startsWith('node-')),
       [

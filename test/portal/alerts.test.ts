@@ -776,7 +776,7 @@ t.test(
       t.match((await operator.request('PATCH', '/accounts/alice/alerts', { daily: [85, 75, 85] })).json, { daily: [75, 85] })
       t.match((await operator.request('PATCH', '/accounts/alice/alerts', { webhook: 'none' })).json, { webhook: null, secret: null })
       t.match((await operator.get('/accounts/alice/alerts')).json, { daily: [75, 85], monthly: [75, 85, 100] })
-      const { stdout } = await deployment.run('changes', '--account', 'alice', '--json')
+      const { stdout } = await deployment.run('changes', '--from', '2020-01-01', '--account', 'alice', '--json')
       const origin = new URL(receiver.url).origin
       t.match(
         JSON.parse(stdout).findLast(({ action }: { action: string }) => action === 'alerts-changed'),

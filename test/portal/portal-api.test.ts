@@ -454,7 +454,7 @@ t.test('portal', async t => {
     t.same(await writeLate('late-2'), [])
     t.match((await alice.get('/requests')).json, { log: { setting: 'off' }, requests: [], next: null })
     t.match(await set('sometimes'), { status: 400, json: { error: { field: 'setting' } } })
-    const changes = JSON.parse((await deployment.run('changes', '--account', 'alice', '--json')).stdout)
+    const changes = JSON.parse((await deployment.run('changes', '--from', '2020-01-01', '--account', 'alice', '--json')).stdout)
     t.match(changes.at(-1), { action: 'account-changed', before: { requestLog: 'withoutParams' }, after: { requestLog: 'off' } })
     t.match(await set('on'), { status: 200, json: { setting: 'on' } })
     t.match(await writeLate('late-3'), [{ params: '["late"]' }])
@@ -477,7 +477,7 @@ t.test('portal', async t => {
     await bob.request('PATCH', `/keys/${key.id}`, { networks: [] })
     const { json: added } = await bob.post('/people', { name: 'lou', role: 'viewer' })
     await bob.delete(`/people/${added.person.id}`)
-    const changes = JSON.parse((await deployment.run('changes', '--account', 'bob', '--json')).stdout)
+    const changes = JSON.parse((await deployment.run('changes', '--from', '2020-01-01', '--account', 'bob', '--json')).stdout)
     const by = { kind: 'person', name: /^owner \(usr_/ }
     t.match(changes.slice(-4), [
       { by, action: 'key-created', target: key.id, after: { name: 'logged', networks: ['devnet'] } },

@@ -95,7 +95,7 @@ t.test('sign-in links by e-mail', async t => {
 
   t.test('an operator gives people an address, which nobody else may have', async t => {
     await printSignInToken(deployment, 'alice', '--person', 'dan', '--role', 'viewer', '--email', 'dan@elsewhere.test')
-    t.match(JSON.parse((await deployment.run('changes', '--account', 'alice', '--json')).stdout).slice(-2), [
+    t.match(JSON.parse((await deployment.run('changes', '--from', '2020-01-01', '--account', 'alice', '--json')).stdout).slice(-2), [
       { action: 'person-changed', by: { kind: 'command' }, before: { email: null }, after: { email: 'dan@elsewhere.test' } },
       { action: 'link-created' },
     ])
@@ -216,7 +216,10 @@ t.test('invitations', async t => {
   const personNamed = async (client: PortalClient, name: string) =>
     (await client.get('/people')).json.find((person: { readonly name: string }) => person.name === name)
   const changesOf = async (account: string) =>
-    JSON.parse((await deployment.run('changes', '--account', account, '--json')).stdout) as readonly Record<string, unknown>[]
+    JSON.parse((await deployment.run('changes', '--from', '2020-01-01', '--account', account, '--json')).stdout) as readonly Record<
+      string,
+      unknown
+    >[]
 
   t.test(
     'an address that an owner enters is an invitation, which names account, inviter and role and holds until it is accepted',
