@@ -1,4 +1,6 @@
 import { boundedCache } from '../../util/bounded-cache.ts'
+import { HedgedSources } from '../../util/hedged-sources.ts'
+import type { Clock } from '../clock.ts'
 import { maxRecentBlocks } from './recent-blocks.ts'
 import type { BlockId, LinkedBlock, RecentBlocks } from './recent-blocks.ts'
 import type { BlockHeader } from './upstream-requests.ts'
@@ -18,6 +20,7 @@ interface ChainReader {
 
 /** An upstream that returns blocks by their hash. */
 interface BlockSource {
+  readonly name: string
   fetchBlock(hash: string): Promise<BlockHeader | undefined>
 }
 
@@ -34,6 +37,7 @@ const maxFetchedAncestors = 64
 const maxHeaders = 512
 
 interface ChainLogOptions {
+  readonly clock: Clock
   /** Empty; changed by the log alone. */
   readonly recentBlocks: RecentBlocks
   /** Callers know blocks up to this number. */
@@ -53,11 +57,13 @@ interface ChainLogOptions {
  */
 export class ChainLog {
   readonly #options: ChainLogOptions
+  readonly #sources: HedgedSources
   readonly #headers = boundedCache<BlockHeader>(maxHeaders)
   readonly #readers = new Set<ChainReader>()
 
   constructor(options: ChainLogOptions) {
     this.#options = options
+    this.#sources = new HedgedSources(options.clock)
   }
 
   get #recentBlocks(): RecentBlocks {
@@ -117,13 +123,12 @@ export class ChainLog {
   async #fetch(hash: string, upstreams: readonly BlockSource[]): Promise<BlockHeader | undefined> {
     const known = this.#headers.get(hash)
     if (known !== undefined) return known
-    for (const upstream of upstreams) {
-      const block = await upstream.fetchBlock(hash)
-      if (block?.hash !== hash) continue
-      this.#headers.set(hash, block)
-      return block
-    }
-    return undefined
+    const block = await this.#sources.first(upstreams, async upstream => {
+      const fetched = await upstream.fetchBlock(hash)
+      return fetched?.hash === hash ? fetched : undefined
+    })
+    if (block !== undefined) this.#headers.set(hash, block)
+    return block
   }
 
   #replaceAbove(forkNumber: number, added: readonly BlockHeader[]): ChainAdvance {

@@ -68,7 +68,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility, name => this.#isDrained(name))
     this.#exclusions = new UpstreamExclusions(options)
-    const chainLog = new ChainLog({ recentBlocks: this.recentBlocks, reportedHeight: () => this.#reportedHeight.height })
+    const chainLog = new ChainLog({
+      clock,
+      recentBlocks: this.recentBlocks,
+      reportedHeight: () => this.#reportedHeight.height,
+    })
     this.#chain = new CanonicalChain({
       log,
       metrics,

@@ -113,6 +113,23 @@ t.test('a feed', async t => {
     for (const { replay } of [...others, { replay: headers }, { replay: logs }]) t.equal(replay.addedCount, 5)
   })
 
+  t.test('asks the next upstream for a block where one is slow, and that one first for those that follow', async t => {
+    const { chain, nodeOf, nodes, responseOverrides, advance, headers, requests } = await openFeeds(t, ['a', 'b'])
+    const isByHash = (method: string) => method === 'eth_getBlockByHash'
+    responseOverrides.set('a', (method, params) => (isByHash(method) ? new Promise(() => undefined) : nodeOf('a').answer(method, params)))
+    const mine = async (ms: number) => {
+      for (let i = 0; i < 4; i++) chain.mine()
+      nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+      await advance(ms)
+    }
+    await mine(2_000)
+    t.equal(headers.addedCount, 4)
+    const asked = requests.filter(request => request === 'a eth_getBlockByHash').length
+    await mine(500)
+    t.equal(headers.addedCount, 8)
+    t.equal(requests.filter(request => request === 'a eth_getBlockByHash').length, asked)
+  })
+
   t.test('does not go back with a lower head, but when no upstream has the blocks any more', async t => {
     const { chain, nodeOf, responseOverrides, advance, headers } = await openFeeds(t, ['a', 'b'])
     const before = chain.tip
