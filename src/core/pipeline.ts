@@ -8,7 +8,6 @@ import { PluginFault } from '../plugin/plugin-fault.ts'
 import type { MethodTable, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import type { InFlight } from '../util/async.ts'
-import { joinVariants, splitVariants } from './variants.ts'
 
 /** W3C Trace Context, version 00: neither id is all zeros. */
 const traceparentPattern = /^00-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/
@@ -119,7 +118,22 @@ export const varyBelow = (steps: readonly Step[]): Services['vary'] => {
   const [only] = readers
   if (only === undefined) return () => ''
   if (readers.length === 1) return only
-  return call => joinVariants(readers, read => read(call))
+  return call => joinTexts(readers.map(read => read(call)))
+}
+
+/** Each with its length, because a text may hold anything that callers send: a separator would not tell where it ends. */
+const joinTexts = (texts: readonly string[]): string => texts.map(text => `${text.length} ${text}`).join('')
+
+/** The texts that varyBelow() made one text of. */
+const splitVariants = (joined: string, count: number): readonly string[] => {
+  if (count < 2) return [joined]
+  const texts: string[] = []
+  for (let at = 0; at < joined.length; ) {
+    const start = joined.indexOf(' ', at) + 1
+    at = start + Number(joined.slice(at, start))
+    texts.push(joined.slice(start, at))
+  }
+  return texts
 }
 
 interface SharingOptions {

@@ -472,16 +472,6 @@ t.test('below a plugin that shares answers', async t => {
     }
   })
 
-  t.test('each plugin has its variant, however many there have been', async t => {
-    const seen: Call[] = []
-    const texts: string[] = []
-    const sharer = sharing((call, text) => withTarget(call, (texts.push(text), texts[0])))
-    const { network } = await networkOf(above, sharer, varyingBy('a', seen), varyingBy('b', seen), lastWith([]))
-    for (let i = 0; i < 2_100; i++) await network.run(callOf({ a: `${i}`, b: `${i} ` }))
-    t.equal(new Set(texts).size, 2_100)
-    t.same(new Set(seen.map(({ variant }) => variant)), new Set(['0', '0 ']))
-  })
-
   t.test("a plugin has its variant above too, and where no plugin shares; it is nobody else's", async t => {
     const seen: Call[] = []
     const shared = await networkOf(
