@@ -59,6 +59,7 @@ const unknownKeyProblem = (location: OptionsLocation, inside: Path, key: string)
   const owner = formatOptionPath(location.owner, inside)
   const message = `unknown ${location.owner ? 'option' : 'key'} \`${key}\`${owner && ` of ${owner}`}`
   const hint =
+    hintOfOuterMap(location, inside, key) ??
     suggestKey(key, known) ??
     hintOfOwner(location, key) ??
     hintOfOtherOwner(location, key) ??
@@ -73,6 +74,14 @@ const suggestKey = (key: string, known: readonly string[]): string | undefined =
   const [lookAlike] = /\P{ASCII}/u.exec(key) ?? []
   const suggestion = didYouMean(key, known)
   return suggestion && lookAlike ? `${suggestion} (the key contains the character ${formatCodePoint(lookAlike)})` : suggestion
+}
+
+/** A key of a map around this one: indented too far. */
+const hintOfOuterMap = (location: OptionsLocation, inside: Path, key: string): string | undefined => {
+  const outer = inside.map((_, i) => inside.slice(0, i)).findLast(path => knownKeysAt(location, path).includes(key))
+  if (outer === undefined) return undefined
+  const place = formatOptionPath(location.owner, outer)
+  return place === '' ? `\`${key}\` belongs at the top of the file` : `\`${key}\` belongs in \`${place}\``
 }
 
 /** An option of another plugin. */

@@ -8,6 +8,8 @@ import type { Problem } from './problem.ts'
 /** A step of a pipeline, as far as its order is concerned; its options may have problems. */
 export interface OrderedStep {
   readonly name: string
+  /** What the step has after `use`: a file, a package or a built-in plugin; absent where its key is the plugin. */
+  readonly use?: string
   /** Undefined when the plugin is unknown: then it may read and write anything. */
   readonly plugin: AnyPlugin | undefined
   /** Placed at the step. */
@@ -32,8 +34,8 @@ type OrderRule = (steps: readonly OrderedStep[], plugins: readonly LoadablePlugi
 const duplicateStepNames: OrderRule = steps =>
   steps
     .filter((step, index) => step.plugin && steps.findIndex(other => other.name === step.name) < index)
-    .map(({ name, problemAtStep }) =>
-      problemAtStep(`duplicate step ${name}: one of the two requires its own name`, `write { use: ${name}, name: …, with: { options } }`),
+    .map(({ name, use = name, problemAtStep }) =>
+      problemAtStep(`duplicate step ${name}: one of the two requires its own name`, `write { use: ${use}, name: …, with: { options } }`),
     )
 
 /** One missing or misplaced plugin is one problem, however many steps read what it writes. */

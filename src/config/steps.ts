@@ -57,6 +57,7 @@ export const readStep = async (index: number, context: StepReadContext): Promise
   return {
     ...rest,
     name,
+    ...(syntax.isExternal && { use: source.maskValues(syntax.pluginName) }),
     plugin,
     problems,
     ...(step && problems.length === 0 && { step }),

@@ -139,6 +139,8 @@ cases:
   t.match(err, /4:31: a response must be \{ result \}/)
   t.match(err, /4:69: an error must have a code/)
   t.match(err, /4:116: unknown key of a response; did you mean `after`\?/)
+  const indented = await runTest(t, cases.replace('sned: eth_gasPrice', 'send: eth_gasPrice, keys: {}'))
+  t.match(indented.err, /6:31: unknown key `keys` of cases\[0\]\.steps\[0\][^]*`keys` belongs at the top of the file/)
   const nothing = await runTest(t, 'env: { URL: "http://b.test" }\ncases: [{ name: empty, steps: [{ expect: {} }] }]')
   t.match(nothing.err, /2:32: empty: the step sends nothing/)
 })

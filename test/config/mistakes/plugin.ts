@@ -8,6 +8,14 @@ export const pluginMistakes: readonly Mistake[] = [
     answers: ['networks/arb.yaml:12:10: file p.js not found -> paths are relative to the folder of this file'],
   },
   {
+    mistake: 'a plugin file twice',
+    network: [['  - params', '  - use: ../p.js\n  - use: ../p.js\n  - params']],
+    files: { 'p.js': pluginText },
+    answers: [
+      'networks/arb.yaml:13:10: duplicate step p: one of the two requires its own name -> write { use: ../p.js, name: …, with: { options } }',
+    ],
+  },
+  {
     mistake: 'a plugin file as a bare name',
     network: [['  - params', '  - p\n  - params']],
     files: { 'p.js': pluginText },
