@@ -2,7 +2,7 @@ import type { NetworkConfig, Step } from '../config/types.ts'
 import type { Json } from '../plugin/call.ts'
 import { revealSecrets } from '../plugin/secret.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
-import type { Services, UpstreamClient } from '../services/index.ts'
+import type { Log, Services, UpstreamClient } from '../services/index.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { EventRules } from '../services/event-rules.ts'
@@ -13,28 +13,15 @@ import { sharerIndexOf, varyBelow, withoutSpans } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 import type { Tracing } from './tracing.ts'
 
+/** Services that all networks share as they are. */
+type SharedServices = Pick<
+  Services,
+  'clock' | 'accounts' | 'ledger' | 'usage' | 'rateLimits' | 'results' | 'filterRecords' | 'sharedCaches' | 'cacheBytes'
+>
+
 /** What a network needs of its host; the rest of `Services` is its own. */
-export interface HostServices
-  extends Omit<
-    Services,
-    | 'network'
-    | 'methods'
-    | 'heads'
-    | 'metrics'
-    | 'nodes'
-    | 'evidence'
-    | 'records'
-    | 'upstreamClient'
-    | 'singleton'
-    | 'vary'
-    | 'traceparent'
-    | 'currentSpan'
-    | 'offers'
-    | 'describeMethods'
-    | 'priceOf'
-    | 'events'
-    | 'isServed'
-  > {
+export interface HostServices extends SharedServices {
+  readonly log: Log
   readonly metrics: Metrics
   readonly nodeStatuses: Pick<NodeStatuses, 'of'>
   readonly evidenceWriter: Pick<EvidenceWriter, 'of'>
@@ -58,28 +45,26 @@ interface StageServicesOptions extends Pick<Services, 'methods' | 'describeMetho
   readonly singletons: SingletonReferences
 }
 
-/** The services of each stage. Plugins get these and nothing else of the host, not even what their types would hide. */
+/** The services of each stage. Plugins get these and nothing else of the host: what their types would hide is not there. */
 export const stageServices = (
   config: NetworkConfig,
   host: HostServices,
   { methods, heads, singletons, offers, describeMethods, priceOf, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
-  const { singletons: _, headsSource: __, version: ___, ...given } = host
-  const {
-    upstreamClientOf,
-    servingEvents,
-    nodeStatuses,
-    evidenceWriter,
-    pluginRecords,
-    tracing,
-    checksContext: ____,
-    ...hostServices
-  } = given
+  const { clock, accounts, ledger, usage, rateLimits, results, filterRecords, sharedCaches, cacheBytes, tracing } = host
   const { name, steps } = config
   const chain = chainSettingsOf(config)
-  const upstreamClient = upstreamClientOf(name)
+  const upstreamClient = host.upstreamClientOf(name)
   const shared = {
-    ...hostServices,
+    clock,
+    accounts,
+    ledger,
+    usage,
+    rateLimits,
+    results,
+    filterRecords,
+    sharedCaches,
+    cacheBytes,
     upstreamClient: tracing?.traceRequests(upstreamClient) ?? upstreamClient,
     network: Object.freeze({ name, ...chain }),
     methods,
@@ -88,15 +73,15 @@ export const stageServices = (
     describeMethods,
     priceOf,
     events,
-    isServed: () => servingEvents?.(name) !== undefined,
+    isServed: () => host.servingEvents?.(name) !== undefined,
     metrics: withLabels(host.metrics, { network: name }),
-    nodes: nodeStatuses.of(name),
-    evidence: evidenceWriter.of(name),
+    nodes: host.nodeStatuses.of(name),
+    evidence: host.evidenceWriter.of(name),
     ...(tracing === undefined ? withoutSpans : withSpans(tracing)),
   }
   return (step, i) => ({
     ...shared,
-    records: pluginRecords.of(name, step.name),
+    records: host.pluginRecords.of(name, step.name),
     log: host.log.child({ network: name, plugin: step.name }),
     // What is known of one chain must not be found by another, nor follow heads that are no longer tracked. Names of steps are unique within a pipeline.
     singleton: (singletonName, settings, make) =>
