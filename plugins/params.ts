@@ -8,9 +8,9 @@ import {
   refuseUnknownMethod,
   memoizeFrozen,
 } from '../src/plugin/internal.ts'
-import type { DirectHandler, MethodOverride, Explanation, MethodDescription, MethodTable } from '../src/plugin/internal.ts'
+import type { DirectHandler, MethodOverride, MethodDescription, MethodTable } from '../src/plugin/internal.ts'
 import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
-import type { CallContext, Method, Services } from '../src/plugin/plugin.ts'
+import type { CallContext, Explanation, Method, Services } from '../src/plugin/plugin.ts'
 
 /** The fields of a table entry that this plugin uses. Other plugins read the table itself, without these overrides. */
 const overridableFields: readonly string[] = ['params', 'answer']

@@ -3,7 +3,6 @@ import { copyReply, definePlugin, refuse } from 'tollgate/plugin'
 
 const decisions = {
   name: 'tollgate_policy_decisions_total',
-  type: 'counter',
   help: 'Calls that the policy service was asked about, by its answer.',
   labels: ['decision'],
 }

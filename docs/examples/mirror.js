@@ -4,7 +4,6 @@ import { Cancellation, definePlugin, isFailure, toBuffer } from 'tollgate/plugin
 
 const mirroredCalls = {
   name: 'tollgate_mirrored_calls_total',
-  type: 'counter',
   help: 'Calls that were sent to a second node too, by whether its answer was the same.',
   labels: ['answer'],
 }

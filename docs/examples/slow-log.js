@@ -3,7 +3,6 @@ import { definePlugin, isFailure } from 'tollgate/plugin'
 
 const slowCalls = {
   name: 'tollgate_slow_calls_total',
-  type: 'counter',
   help: 'Calls that took longer than the threshold of slow-log.',
   labels: [],
 }

@@ -1,6 +1,7 @@
 import { directStage } from '../../src/plugin/internal.ts'
-import type { CachePolicy, ExplainedCall, Explanation } from '../../src/plugin/internal.ts'
+import type { CachePolicy } from '../../src/plugin/internal.ts'
 import { assertKnownMethods, definePlugin } from '../../src/plugin/plugin.ts'
+import type { ExplainedCall, Explanation } from '../../src/plugin/plugin.ts'
 import { createUncachedHandlers } from './calls-in-flight.ts'
 import { MemoryCache, createCachingHandler, openMethodCaches } from './memory-cache.ts'
 import { SecondLevelCache } from './second-level-cache.ts'

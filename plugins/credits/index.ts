@@ -1,6 +1,7 @@
 import { directStage, formatCount } from '../../src/plugin/internal.ts'
-import type { OutageGrace, ExplainedCall, Explanation } from '../../src/plugin/internal.ts'
+import type { OutageGrace } from '../../src/plugin/internal.ts'
 import { assertKnownMethods, definePlugin } from '../../src/plugin/plugin.ts'
+import type { ExplainedCall, Explanation } from '../../src/plugin/plugin.ts'
 import { createCharging, createChargingHandler } from './charge-and-refund.ts'
 import { FailureLimit } from './failure-limit.ts'
 

@@ -9,9 +9,9 @@ import {
   parseJsonHexQuantity,
   refuseUnknownMethod,
 } from '../../src/plugin/internal.ts'
-import type { DirectHandler, MaybePromise, Explanation, Heads } from '../../src/plugin/internal.ts'
+import type { DirectHandler, MaybePromise, Heads } from '../../src/plugin/internal.ts'
 import { copyReply, definePlugin, isFailure, refuseWrongResult, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Call, CallContext, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Explanation, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { checkResult, expectLogs } from './check-result.ts'
 import { normalizeError } from './normalize-error.ts'
 import { withinRate } from './node-query.ts'

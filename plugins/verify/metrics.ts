@@ -1,4 +1,5 @@
-import type { Counter, MetricDefinition, Services } from '../../src/plugin/plugin.ts'
+import type { TypedMetric } from '../../src/plugin/internal.ts'
+import type { Counter, Services } from '../../src/plugin/plugin.ts'
 
 export const verifyMetrics = {
   verifiedResults: {
@@ -25,7 +26,7 @@ export const verifyMetrics = {
     labels: ['network', 'outcome'],
     help: 'Rounds in which the consensus node was asked for signed blocks: "succeeded", "unavailable", or "unproven", where it returned what its sync committee has not signed.',
   },
-} as const satisfies Readonly<Record<string, MetricDefinition>>
+} as const satisfies Readonly<Record<string, TypedMetric>>
 
 type Outcome = 'proven' | 'agreed' | 'passed' | 'refused' | 'unchecked'
 

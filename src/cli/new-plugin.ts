@@ -192,7 +192,7 @@ ${pluginStep(packageName(name))
   options.language === 'ts'
     ? '`npm test` compiles it and runs its tests'
     : '`npm test` runs its tests, and `npm run typecheck` checks its types'
-}. A network beside this folder loads it from here with \`use: ${localPath(name, options)}\`, a path relative to the network file.
+}. It may use what Node.js 20 has: \`target\` of tsconfig.json and \`engines\` of package.json say so. A network beside this folder loads it from here with \`use: ${localPath(name, options)}\`, a path relative to the network file.
 `
 
 const packageText = (name: string, options: TemplateOptions): string => {

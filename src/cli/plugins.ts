@@ -82,7 +82,8 @@ const formatPlugin = (plugin: LoadablePlugin, use: string): readonly string[] =>
 }
 
 const contextLines = ({ reads = [], writes = [], terminal, shares, repeats, once }: LoadablePlugin): readonly string[] => {
-  const keys = (name: string, list: readonly string[]) => (list.length === 0 ? [] : [`${name} of the context: ${list.join(', ')}.`])
+  const keys = (name: string, list: readonly string[]) =>
+    list.length === 0 ? [] : [`${name} of the context: ${list.map(key => `\`${key}\``).join(', ')}.`]
   return [
     ...keys('Reads', reads),
     ...keys('Writes', writes),

@@ -49,7 +49,7 @@ const buildForDryRun = async function* ({
   gateway,
 }: Pick<Config, 'networks' | 'gateway'>): AsyncGenerator<Awaited<ReturnType<typeof buildNetwork>>> {
   const refuseUse = (): never => {
-    throw new Error('a plugin used a service inside create(); use it in start() or in the handler')
+    throw new Error('create() used a service that asks a store or a node: use it in start() or in the handler')
   }
   const dryRunServices: HostServices = {
     clock: systemClock,

@@ -38,6 +38,8 @@ export interface Network {
   readonly run: DirectNext
   readonly heads: Heads
   readonly describeMethods: Services['describeMethods']
+  /** With the context of a call, whether its caller is offered the method. */
+  offers(method: string, context?: Partial<CallContext>): boolean
   readonly events: EventRules
   /** Resolves when no call and no admission is under way: another pipeline has taken over. */
   whenIdle(): Promise<void>
@@ -97,7 +99,7 @@ export const buildNetwork = async (
       problems.push(...issues.map(issue => step.problemAt(issue.path, `${step.name}: ${issue.message}`)))
     }
   }
-  const network = assembleNetwork(config, host, { stages, heads, singletons, describeMethods, priceOf })
+  const network = assembleNetwork(config, host, { stages, heads, singletons, offers, describeMethods, priceOf })
   if (problems.length === 0) return { network, problems }
   await network.stop()
   return { problems }
@@ -155,14 +157,14 @@ const refuseAdmit = ({ admit }: AnyStage, sharer: Step): void => {
 }
 
 /** What a pipeline consists of. */
-interface PipelineParts extends Pick<Services, 'describeMethods' | 'priceOf'> {
+interface PipelineParts extends Pick<Services, 'describeMethods' | 'priceOf'>, Pick<Network, 'offers'> {
   readonly stages: readonly PipelineStage[]
   readonly heads: Heads
   readonly singletons: SingletonReferences
 }
 
 const assembleNetwork = (config: NetworkConfig, host: HostServices, parts: PipelineParts): Network => {
-  const { stages, heads, describeMethods, priceOf } = parts
+  const { stages, heads, offers, describeMethods, priceOf } = parts
   const { name, hosts, methods } = config
   const inFlight = new InFlight()
   const { tracing } = host
@@ -177,6 +179,7 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, parts: Pipel
     admit: composeAdmission(stages, inFlight),
     whenIdle: () => inFlight.whenIdle(),
     describeMethods,
+    offers,
     events: eventRulesOf(stages),
     explain: call => explainStages(stages, call, { network: name, priceOf }),
     start: () => startStages(name, stages),

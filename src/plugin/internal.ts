@@ -66,6 +66,7 @@ export type {
   SpanReference,
   TokenRequest,
   TooFewTokens,
+  TypedMetric,
 } from '../services/index.ts'
 export { ChunkedBytes } from '../json/chunked-bytes.ts'
 export type { RawJson } from '../json/chunked-bytes.ts'
@@ -73,7 +74,6 @@ export type { ErrorCategory, RefusalKind } from './error-table.ts'
 export { deferPlugin } from './deferred-plugin.ts'
 export type { LoadablePlugin } from './deferred-plugin.ts'
 export { Misconfigured } from './define-plugin.ts'
-export type { ExplainedCall, Explanation } from './define-plugin.ts'
 export { parseJsonHexQuantity } from '../util/json.ts'
 export type { Path } from '../util/json.ts'
 export type { Plan, Push } from './call.ts'

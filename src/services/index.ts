@@ -46,7 +46,7 @@ export type {
   MethodOverride,
   ResultKind,
 } from './method-table/index.ts'
-export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
+export type { Counter, Gauge, Histogram, MetricDefinition, Metrics, TypedMetric } from './metrics.ts'
 export type { ExpectedMember } from './member-search.ts'
 export type { Results } from './results.ts'
 export type { RateLimitOptions } from './rate-limit-options.ts'

@@ -1,5 +1,5 @@
 import { formatAlternatives } from '../util/did-you-mean.ts'
-import type { MetricDefinition } from './metrics.ts'
+import type { TypedMetric } from './metrics.ts'
 import { nodeReasons } from './node-reasons.ts'
 import { systemMetricDefinitions } from './system-metric-definitions.ts'
 
@@ -146,4 +146,4 @@ export const metricDefinitions = {
     help: 'Look-ups in the shared cache. The outcome is "hit", "miss", "late", "failed" or "skipped".',
   },
   ...systemMetricDefinitions,
-} as const satisfies Readonly<Record<string, MetricDefinition>>
+} as const satisfies Readonly<Record<string, TypedMetric>>

@@ -6,15 +6,22 @@ type MetricType = 'counter' | 'gauge' | 'histogram'
 export type Aggregation = 'max' | 'min' | 'sum'
 
 /** One metric, by the conventions of Prometheus: base units, counters that end in `_total`. */
-export interface MetricDefinition<Type extends MetricType = MetricType, Label extends string = string> {
+export interface MetricDefinition<Label extends string = string> {
   readonly name: string
-  readonly type: Type
   readonly help: string
   /** Labels with few values: never a key, an account or free text. */
   readonly labels: readonly Label[]
   /** For gauges; `max` unless given. */
   readonly aggregation?: Aggregation
 }
+
+/** A metric that says of which type it is, for tables of metrics. The compiler refuses to open it as another. */
+export interface TypedMetric extends MetricDefinition {
+  readonly type: MetricType
+}
+
+/** As the methods of Metrics take it, which say the type themselves. */
+type MetricOf<Type extends MetricType, Label extends string> = MetricDefinition<Label> & { readonly type?: Type }
 
 export type Labels = Readonly<Record<string, string>>
 
@@ -25,10 +32,10 @@ type LabelValues<Label extends string> = Readonly<Record<Label, string>>
  * keep it: a call then costs one addition.
  */
 export interface Metrics<Given extends string = never> {
-  counter<Label extends string>(metric: MetricDefinition<'counter', Label>, labels: LabelValues<Exclude<Label, Given>>): Counter
-  gauge<Label extends string>(metric: MetricDefinition<'gauge', Label>, labels: LabelValues<Exclude<Label, Given>>): Gauge
+  counter<Label extends string>(metric: MetricOf<'counter', Label>, labels: LabelValues<Exclude<Label, Given>>): Counter
+  gauge<Label extends string>(metric: MetricOf<'gauge', Label>, labels: LabelValues<Exclude<Label, Given>>): Gauge
   /** For durations, in seconds. */
-  histogram<Label extends string>(metric: MetricDefinition<'histogram', Label>, labels: LabelValues<Exclude<Label, Given>>): Histogram
+  histogram<Label extends string>(metric: MetricOf<'histogram', Label>, labels: LabelValues<Exclude<Label, Given>>): Histogram
   /** Calls `measure` before metrics are read, to set gauges that change all the time. Returns how to stop. */
   collect(measure: () => void): () => void
   /** Removes the series that have these labels, of all metrics or of these: what they are about is no longer configured. */
@@ -106,7 +113,7 @@ export const createMetricsRegistry = (): MetricsRegistry => {
   const measures = new Set<() => void>()
   /** Keys of the series of a network by metric, also of some that are removed: to remove a network looks at no other's series. */
   const keysByNetwork = new Map<string, Map<string, string[]>>()
-  const seriesOf = ({ name, type, help, aggregation }: MetricDefinition, labels: Labels): Series => {
+  const seriesOf = (type: MetricType, { name, help, aggregation }: MetricDefinition, labels: Labels): Series => {
     const family = getOrCreate(families, name, () => ({
       name,
       type,
@@ -165,9 +172,9 @@ export const createMetricsRegistry = (): MetricsRegistry => {
         removeSeries(labels, metrics)
       }
     },
-    counter: (metric, labels) => counterOf(seriesOf(metric, labels)),
-    gauge: (metric, labels) => gaugeOf(seriesOf(metric, labels)),
-    histogram: (metric, labels) => histogramOf(seriesOf(metric, labels)),
+    counter: (metric, labels) => counterOf(seriesOf('counter', metric, labels)),
+    gauge: (metric, labels) => gaugeOf(seriesOf('gauge', metric, labels)),
+    histogram: (metric, labels) => histogramOf(seriesOf('histogram', metric, labels)),
   }
 }
 

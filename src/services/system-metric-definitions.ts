@@ -1,4 +1,4 @@
-import type { MetricDefinition } from './metrics.ts'
+import type { TypedMetric } from './metrics.ts'
 
 /** Metrics of sockets, memory, the store and the processes. Names without `tollgate_` are those that Prometheus clients have agreed on. */
 export const systemMetricDefinitions = {
@@ -155,4 +155,4 @@ export const systemMetricDefinitions = {
     labels: [],
     help: 'By how much the latest timer of 99 % was late, since the last scrape, in the process where it is longest. Measured from the first scrape on.',
   },
-} as const satisfies Readonly<Record<string, MetricDefinition>>
+} as const satisfies Readonly<Record<string, TypedMetric>>

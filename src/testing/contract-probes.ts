@@ -25,7 +25,8 @@ export interface ObservedCalls {
   readonly hasReusedBytes: boolean
 }
 
-const defaultCall: ContractCall = { method: 'eth_blockNumber' }
+/** Unless a test gives another. */
+export const defaultCall: ContractCall = { method: 'eth_blockNumber' }
 
 /** Makes the same call four times, while the plugins below return one thing after the other. */
 export const observeCalls = async (

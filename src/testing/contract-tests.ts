@@ -10,10 +10,10 @@ import type { Path } from '../util/json.ts'
 import type { Schema } from '../plugin/options-schema.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import { jsonPointer } from '../util/json-path.ts'
-import { observeCalls } from './contract-probes.ts'
+import { defaultCall, observeCalls } from './contract-probes.ts'
 import type { ContractCall, ObservedCalls } from './contract-probes.ts'
 import { openFakeServices } from './fake-services.ts'
-import { readPipelineConfig } from './harness.ts'
+import { harness, readPipelineConfig } from './harness.ts'
 import type { HarnessOptions } from './harness.ts'
 import type { SuppliedContext } from './supplement-pipeline.ts'
 import { TestClock } from './test-clock.ts'
@@ -47,7 +47,7 @@ export const contractTests = (plugin: AnyPlugin, options: ContractOptions = {}):
 type ContractRule = (plugin: AnyPlugin, options: ContractOptions) => void | Promise<void>
 
 const optionsRule = 'the options, with their defaults, pass the schema'
-const createRule = 'create() returns a handler or a stage at once, and uses no service'
+const createRule = 'create() returns a handler or a stage at once, and asks no store and no node'
 
 const rules: Readonly<Record<string, ContractRule>> = {
   'the name is kebab-case': ({ name }) => assert.ok(isKebabCase(name), name),
@@ -101,6 +101,17 @@ const passingRules: Readonly<Record<string, ContractRule>> = {
     const { outcomes } = await observe(plugin, options)
     assert.notEqual(outcomes.failure, 'internal')
     assert.notEqual(outcomes.nodeError, 'internal')
+  },
+  'offers() and explain() say that the call is passed on': async (plugin, options) => {
+    const { method, key } = options.call ?? defaultCall
+    const caller = key === undefined ? {} : { key }
+    const gateway = await harness(harnessOptionsOf(plugin, options))
+    const isOffered = await gateway.offers(method, caller)
+    const explanation = (await gateway.explain(method, caller)).find(stage => stage.plugin === plugin.name)
+    await gateway.stop()
+    assert.ok(isOffered, `offers() says that the plugin refuses ${method}`)
+    assert.equal(explanation?.ends, undefined, `explain() says that the call is ${explanation?.ends}`)
+    for (const sentence of explanation?.text ?? []) assert.doesNotMatch(sentence, /\.$/, 'the text of explain() has no full stops')
   },
   'a bug below costs its call only': async (plugin, options) => {
     const { outcomes } = await observe(plugin, options)

@@ -2,7 +2,7 @@ import type { NetworkConfig } from '../config/types.ts'
 import type { HostServices } from '../core/stage-services.ts'
 import { openSingletons } from '../core/singletons.ts'
 import { version } from '../core/version.ts'
-import type { Secret, Target } from '../plugin/plugin.ts'
+import type { Account, Secret, Target } from '../plugin/plugin.ts'
 import type { Plan } from '../plugin/call.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import type { Plans } from '../services/accounts/effective-plan.ts'
@@ -57,6 +57,8 @@ interface FakeServicesOptions extends WorldOptions {
 interface FakeServices {
   readonly services: HostServices
   readonly keys: InMemoryKeys
+  /** Of today; what a process has leased is left, too. */
+  creditsLeft(account: Account): number
   stop(): Promise<void>
 }
 
@@ -70,7 +72,8 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
   const keys = new InMemoryKeys(options.keys ?? { [defaultKeyName]: {} }, Object.keys(plans)[0] ?? defaultPlanName)
   const upstreamClientOf = openFakeUpstreamClient(config, options)
   const usage = openUsage(new InMemoryUsageStore(clock), clock, { log, retentionMs: usageRetentionMs })
-  const ledger = openLedger(new InMemoryLedgerStore(clock), clock, { log })
+  const ledgerStore = new InMemoryLedgerStore(clock)
+  const ledger = openLedger(ledgerStore, clock, { log })
   const services: HostServices = {
     clock,
     log,
@@ -94,7 +97,11 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
   }
   // Last: what throws before has opened nothing.
   await ledger.start()
-  return { services, keys, stop: () => ledger.stop() }
+  const creditsLeft = ({ id, plan }: Account): number => {
+    const { leased, held } = ledgerStore.dayTotals(id)
+    return Math.max(0, plan.dailyCredits - leased) + held
+  }
+  return { services, keys, creditsLeft, stop: () => ledger.stop() }
 }
 
 const plansOf = ({ plans = { [defaultPlanName]: {} } }: WorldOptions): Plans =>

@@ -1,4 +1,5 @@
 /** What `tollgate/testing` exports: tests of plugins, for any test runner. */
+export type { StageExplanation } from '../core/explain-stages.ts'
 export { harness } from './harness.ts'
 export type { HarnessOptions } from './harness.ts'
 export type { WorldOptions } from './fake-services.ts'

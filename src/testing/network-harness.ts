@@ -3,6 +3,7 @@ import { gatewaySchema } from '../config/gateway-options.ts'
 import { parseSize } from '../config/formats.ts'
 import type { GatewayConfig, NetworkConfig } from '../config/types.ts'
 import { buildNetwork } from '../core/network.ts'
+import type { StageExplanation } from '../core/explain-stages.ts'
 import type { Network } from '../core/network.ts'
 import { failureResponse, handleMessage } from '../json-rpc/handle-message.ts'
 import type { MessageHandler, RpcResponse } from '../json-rpc/handle-message.ts'
@@ -10,8 +11,9 @@ import { createMessageParser, maxMessageDepth } from '../json-rpc/parse-message.
 import { batchLimits } from '../json-rpc/run-batch.ts'
 import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
 import { Cancellation, Secret, isFailure } from '../plugin/plugin.ts'
-import type { Json, Origin, Reply } from '../plugin/plugin.ts'
+import type { CallContext, Json, Origin, Reply } from '../plugin/plugin.ts'
 import type { RpcError, Verification } from '../plugin/reply.ts'
+import type { Lookup } from '../services/index.ts'
 import { noAccessLog } from '../services/access-log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
@@ -23,6 +25,7 @@ import type { UpstreamRequest } from './fake-upstreams.ts'
 import { openFakeServices } from './fake-services.ts'
 import type { WorldOptions } from './fake-services.ts'
 import type { InMemoryKeys } from './in-memory-store.ts'
+import type { SuppliedContext } from './supplement-pipeline.ts'
 import { TestLog } from './test-log.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 
@@ -73,6 +76,10 @@ export interface Harness {
   call(method: string, params?: Json, caller?: CallerOptions): Promise<CallResponse>
   /** Sends a message as it is: a request, a batch, or a text that is no JSON. */
   send(message: Json, caller?: CallerOptions): Promise<MessageResponse>
+  /** What each stage says of a call, from the first to the one that ends it, as `tollgate explain` prints it; `key: null` for no caller in particular. */
+  explain(method: string, caller?: Pick<CallerOptions, 'key'>): Promise<readonly StageExplanation[]>
+  /** Whether the stages offer the method to the caller; `rpc.discover` lists those that they offer. */
+  offers(method: string, caller?: Pick<CallerOptions, 'key'>): Promise<boolean>
   /** Lets time pass: a duration such as `10s`, or ms. */
   advance(duration: string | number): Promise<void>
   /** What went upstream because of calls, oldest first; what the gateway asks about the chain itself is not among it. */
@@ -89,7 +96,7 @@ export interface Harness {
 /** Builds and starts the network. Throws with all problems of the plugins; when it rejects, everything is closed again. */
 export const openNetworkHarness = async (
   config: NetworkConfig,
-  { clock = new TestClock(), ...world }: WorldOptions,
+  { clock = new TestClock(), context = {}, ...world }: WorldOptions & { readonly context?: SuppliedContext },
   limits: MessageLimits = defaultLimits,
 ): Promise<Harness> => {
   const log = new TestLog()
@@ -98,7 +105,7 @@ export const openNetworkHarness = async (
   const driver = new ClockDriver(clock)
   const closers: Closer[] = []
   try {
-    const { services, keys, stop } = await openFakeServices(config, { ...world, clock, log, metrics, requests })
+    const { services, keys, creditsLeft, stop } = await openFakeServices(config, { ...world, clock, log, metrics, requests })
     closers.push({ close: stop, failure: 'a service did not stop' })
     const { network, problems } = await buildNetwork(config, services)
     if (network === undefined) throw new Error(formatProblems(problems))
@@ -109,10 +116,22 @@ export const openNetworkHarness = async (
     await driver.advance(0)
     const parse = createMessageParser({ ...limits, depth: maxMessageDepth })
     const handler = { parse, run: network.run, limits: { ...limits, ...batchLimits }, clock, log, accessLog: noAccessLog }
+    const lookUp = async ({ key = keys.firstName }: Pick<CallerOptions, 'key'>): Promise<Lookup | undefined> => {
+      const lookup = key === null ? undefined : await services.accounts.find(new Secret(keys.textOf(key)))
+      return lookup?.kind === 'granted' ? { ...lookup, ...pickCaller(context) } : lookup
+    }
     const runs = new MessageRunner(network, handler, { keys, driver, log })
     return {
       call: async (method, params = [], caller = {}) => toCallResponse(await runs.send({ jsonrpc: '2.0', id: 1, method, params }, caller)),
       send: (message, caller = {}) => runs.send(message, caller),
+      async explain(method, caller = {}) {
+        const lookup = await lookUp(caller)
+        return network.explain({ method, lookup, creditsLeft: lookup?.kind === 'granted' ? creditsLeft(lookup.account) : undefined })
+      },
+      async offers(method, caller = {}) {
+        const lookup = await lookUp(caller)
+        return network.offers(method, lookup?.kind === 'granted' ? { ...context, key: lookup.key, account: lookup.account } : context)
+      },
       advance: duration => driver.advance(toMs(duration)),
       requests,
       clock,
@@ -125,6 +144,12 @@ export const openNetworkHarness = async (
     throw error
   }
 }
+
+/** The caller that a test supplies is that of each call. */
+const pickCaller = ({ key, account }: SuppliedContext): Partial<Pick<CallContext, 'key' | 'account'>> => ({
+  ...(key && { key }),
+  ...(account && { account }),
+})
 
 interface Closer {
   close(): Promise<void>

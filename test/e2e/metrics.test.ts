@@ -4,7 +4,7 @@ import t from '../support/tap.ts'
 import { parse } from 'yaml'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { verifyMetrics } from '../../plugins/verify/metrics.ts'
-import type { MetricDefinition } from '../../src/services/metrics.ts'
+import type { TypedMetric } from '../../src/services/metrics.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { hasProgram, runPromtool, startPrometheus } from '../support/prometheus.ts'
@@ -39,7 +39,7 @@ const fillIn = (expr: string): string => expr.replaceAll('$__rate_interval', '1m
 
 /** The samples of each metric, with their labels. */
 const labelsBySample = new Map<string, readonly string[]>()
-const definitions: readonly MetricDefinition[] = [...Object.values(metricDefinitions), ...Object.values(verifyMetrics)]
+const definitions: readonly TypedMetric[] = [...Object.values(metricDefinitions), ...Object.values(verifyMetrics)]
 for (const { name, type, labels } of definitions) {
   if (type !== 'histogram') labelsBySample.set(name, labels)
   else

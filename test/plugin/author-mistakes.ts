@@ -102,6 +102,8 @@ export const mistakes: readonly AnyPlugin[] = [
       const metric = { name: 'tollgate_x_total', type: 'counter', help: 'X.', labels: ['network', 'reason'] } as const
       // @ts-expect-error the label `reason` has no value
       void metrics.counter(metric, {})
+      // @ts-expect-error it is a counter
+      void metrics.gauge(metric, { reason: 'any' })
       return (call, next) => next(call)
     },
   }),

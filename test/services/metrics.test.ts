@@ -4,7 +4,7 @@ import t from '../support/tap.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { mergeMetrics } from '../../src/cluster/merge-metrics.ts'
 import { formatMetrics, withLabels, createMetricsRegistry } from '../../src/services/metrics.ts'
-import type { MetricDefinition } from '../../src/services/metrics.ts'
+import type { TypedMetric } from '../../src/services/metrics.ts'
 
 const requests = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', labels: ['network', 'text'] } as const
 const counts = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', labels: ['x'] } as const
@@ -95,7 +95,7 @@ t.test('a gauge of several processes is aggregated as its definition says, and i
   t.match(text, 'tollgate_sockets{network="n"} 4\n')
 })
 
-const definitions: readonly MetricDefinition[] = Object.values(metricDefinitions)
+const definitions: readonly TypedMetric[] = Object.values(metricDefinitions)
 
 t.test('metrics follow the naming conventions of Prometheus', async t => {
   for (const { name, type, help, labels } of definitions) {

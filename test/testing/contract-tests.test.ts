@@ -25,6 +25,8 @@ const optionsOf: Readonly<Record<string, ContractOptions>> = {
   'block-methods': { options: { methods: [] } },
   'call-limit': { options: { calls: 1 } },
   'external-policy': { options: { url: 'http://policy.test', methods: [] } },
+  'plan-methods': { options: { excluded: {} } },
+  'time-budget': { options: { limit: '2s' } },
   'region-access': { options: { allowed: ['DE'] }, context: { region: 'DE' } },
 }
 
@@ -73,9 +75,19 @@ const broken: readonly (readonly [rules: readonly string[], plugin: Partial<Plug
     /level must be `a`/,
   ],
   [
-    ['create() returns a handler or a stage at once, and uses no service'],
+    ['offers() and explain() say that the call is passed on'],
+    { create: () => ({ handle: (call, next) => next(call), offers: () => false }) },
+    /offers\(\) says that the plugin refuses eth_blockNumber/,
+  ],
+  [
+    ['offers() and explain() say that the call is passed on'],
+    { create: () => ({ handle: (call, next) => next(call), explain: () => ({ text: ['refuses'], ends: 'refused' }) }) },
+    /explain\(\) says that the call is refused/,
+  ],
+  [
+    ['create() returns a handler or a stage at once, and asks no store and no node'],
     { create: (_options, { usage }) => (usage.count({} as never), (call, next) => next(call)) },
-    /used a service inside create\(\)/,
+    /create\(\) used a service that asks a store or a node/,
   ],
   [
     ['stop() is safe without start()'],

@@ -56,6 +56,29 @@ t.test('a whole pipeline runs with the real services: keys, credits, cache and f
   await gateway.stop()
 })
 
+t.test('a test asks what a caller is offered, and what becomes of a call at each stage', async t => {
+  const gateway = await harness({
+    pipeline: wholePipeline,
+    keys: { alice: { methods: ['eth_chainId'] }, old: { revoked: true } },
+    plans: { small: { dailyCredits: 165 } },
+  })
+  const explain = async (method: string, key?: string | null) =>
+    (await gateway.explain(method, key === undefined ? {} : { key })).map(({ plugin, ends }) => [plugin, ends])
+  t.same(
+    [await gateway.offers('eth_chainId'), await gateway.offers('eth_call'), await gateway.offers('eth_call', { key: null })],
+    [true, false, true],
+  )
+  t.same((await explain('eth_call')).at(-1), ['network-access', 'refused'])
+  t.same((await explain('eth_call', 'old')).at(-1), ['key-auth', 'refused'])
+  t.same((await explain('eth_call', null)).at(-1)?.[0], 'upstream')
+  await gateway.call('eth_chainId')
+  const credits = (await gateway.explain('eth_chainId')).find(({ plugin }) => plugin === 'credits')
+  t.match(credits?.text.join(), /the account has (85|160) credits left today/)
+  const supplied = await harness({ pipeline: '- network-access: {}', context: { key: { id: 'any', networks: ['other'] } } })
+  t.match((await supplied.explain('eth_call')).at(-1), { plugin: 'network-access', ends: 'refused' })
+  for (const each of [gateway, supplied]) await each.stop()
+})
+
 t.test('the clock jumps while a call waits: timeouts need no real time', async t => {
   const pipeline = '- failover: { upstreams: [{ name: own, url: "http://own.test" }] }\n- upstream: { timeout: 10s }'
   const upstream = { eth_getLogs: 'hang', eth_call: { result: '0x', after: '3s' } } as const
