@@ -12,7 +12,7 @@ export const pluginMistakes: readonly Mistake[] = [
     network: [['  - params', '  - use: ../p.js\n  - use: ../p.js\n  - params']],
     files: { 'p.js': pluginText },
     answers: [
-      'networks/arb.yaml:13:10: duplicate step p: one of the two requires its own name -> write { use: ../p.js, name: …, with: { options } }',
+      'networks/arb.yaml:13:5: duplicate step p: one of the two requires its own name -> write { use: ../p.js, name: …, with: { options } }',
     ],
   },
   {
