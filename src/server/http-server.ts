@@ -13,7 +13,7 @@ import type { ParserError } from '../runtime/parser-input.ts'
 import { callerConnectionOf } from './caller-connection.ts'
 import { UpgradeResponse, destroyStream, sendRawResponse } from './response.ts'
 import type { RawResponseServices } from './response.ts'
-import { nextRequestId } from './request-routing.ts'
+import { nextRequestId } from './request-origin.ts'
 
 /** The address is taken, or not this machine's. The message is for the operator. */
 export class ListenError extends Error {}

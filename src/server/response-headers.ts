@@ -2,7 +2,7 @@ import { isFailure } from '../plugin/reply.ts'
 import type { CreditQuota, RateQuota, Reply } from '../plugin/reply.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import type { Clock } from '../services/clock.ts'
-import type { RequestOrigin } from './request-routing.ts'
+import type { RequestOrigin } from './request-origin.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** Names and values in turn. */

@@ -8,7 +8,7 @@ import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { sendRawResponse } from './response.ts'
 import type { RawResponseServices } from './response.ts'
 import type { WsConnection } from './ws-connection.ts'
-import { requestIdOf } from './request-routing.ts'
+import { requestIdOf } from './request-origin.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** Accepts an upgrade: `open` is called with its WebSocket, unless the handshake is refused, which is responded to. */

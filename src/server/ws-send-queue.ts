@@ -34,7 +34,7 @@ const framesPerTurn = 8
 export type OnSettled = (isDelivered: boolean) => void
 
 /** The services that a send queue uses. `sendTimeoutMs`: how long a caller with too many queued bytes may read less than the least speed. */
-export type WsSendQueueServices = WsResponseMemoryServices & Pick<RpcServices, 'clock' | 'sendTimeoutMs'>
+type WsSendQueueServices = WsResponseMemoryServices & Pick<RpcServices, 'clock' | 'sendTimeoutMs'>
 
 export interface WsSendQueueUser {
   readonly memory: CallerMemory

@@ -1,4 +1,4 @@
-import { storeStatusOf } from '../../server/network-status.ts'
+import { storeStatusOf } from '../../server/store-status.ts'
 import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
 import { failedOutcomes } from '../../services/traffic/figures.ts'
