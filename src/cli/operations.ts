@@ -173,8 +173,12 @@ const formatBlock = (block: TextBlock, style?: Style): readonly string[] => {
 }
 
 const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { err, env }: Terminal): OperationServices => ({
-  ...{ store, accounts, config, version },
-  ...{ plans: config.plans, requestLog: config.requestLog },
+  store,
+  accounts,
+  config,
+  version,
+  plans: config.plans,
+  requestLog: config.requestLog,
   queries: createPageQueries(store, systemClock),
   dashboardUrl: () => dashboardUrlOf(config),
   networkNames: async () => (await import('../config/load.ts')).networkNames(dir),
@@ -222,9 +226,14 @@ const configuredNetworks = async (dir: string, env: Terminal['env']): Promise<re
   return config.networks.map(network => {
     const its = upstreams.filter(each => each.network === network)
     return {
-      ...{ name: network.name, state: 'unknown', nodes: its.filter(({ isPartner }) => !isPartner).length, usableNodes: 0 },
+      name: network.name,
+      state: 'unknown',
+      nodes: its.filter(({ isPartner }) => !isPartner).length,
+      usableNodes: 0,
       upstreams: its.map(({ target: { name }, isPartner }) => ({
-        ...{ name, usable: true, condition: 'unknown' },
+        name,
+        usable: true,
+        condition: 'unknown',
         ...(isPartner && { partner: true as const }),
       })),
     }

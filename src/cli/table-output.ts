@@ -24,8 +24,19 @@ const stateNames = new Set(['state', 'outcome'])
 /** By the word that a state begins with; another has none. */
 const stateMeanings: Readonly<Record<string, Meaning>> = {
   ...Object.fromEntries(Object.entries(nodeReasons).map(([reason, { keepsAway }]) => [reason, keepsAway ? 'error' : 'warning'])),
-  ...{ ok: 'ok', active: 'ok', delivered: 'ok', suspended: 'warning', pending: 'warning', revoked: 'error', expired: 'error' },
-  ...{ failed: 'error', down: 'error', no: 'error', unavailable: 'error', internal: 'error', timeout: 'error' },
+  ok: 'ok',
+  active: 'ok',
+  delivered: 'ok',
+  suspended: 'warning',
+  pending: 'warning',
+  revoked: 'error',
+  expired: 'error',
+  failed: 'error',
+  down: 'error',
+  no: 'error',
+  unavailable: 'error',
+  internal: 'error',
+  timeout: 'error',
 }
 
 const styleState = (state: string, style: Style): string => {

@@ -80,7 +80,8 @@ export const openPrimaryListeners = async (
       describeMethods,
       reloadable: () => current.gateway,
       portalUrl: () => portal?.url,
-      ...{ clock: systemClock, log },
+      clock: systemClock,
+      log,
     })
     if (admin !== undefined) closers.push(admin.stop)
     portal = await openPrimaryPortal(

@@ -76,7 +76,16 @@ export const openPrimary = async (
     let isDraining = false
     const isReady = () => !isDraining && pool.readyCount > 0
     const listeners = await openPrimaryListeners(config, current, {
-      ...{ isReady, rpc, tls, sharedHeads, pool, metrics, accessLog, logLevel, reloader, log },
+      isReady,
+      rpc,
+      tls,
+      sharedHeads,
+      pool,
+      metrics,
+      accessLog,
+      logLevel,
+      reloader,
+      log,
     })
     closers.push(listeners.stop)
     current.listeners = listeners
@@ -134,7 +143,10 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHead
   return {
     exec: process.argv[1] ?? '',
     args: ['start', '--config', dir],
-    ...{ env, size, stopTimeoutMs, metrics },
+    env,
+    size,
+    stopTimeoutMs,
+    metrics,
     connections: new AcceptedConnections({
       maxPending: maxCallerSockets(limits.connections),
       onRefused: reason => recordRefused('caller', reason),

@@ -146,7 +146,9 @@ class SharedNetworkHeads {
     this.reportBroadcast = new ReportBroadcast(network, reports)
     this.heads = new HeadTracker({
       ...options,
-      ...{ chainId, blockTime, devNode },
+      chainId,
+      blockTime,
+      devNode,
       errorCategory: errorCategoryOf(network),
       nodes: this.#drainedNodes(),
       log: options.log.child({ network }),

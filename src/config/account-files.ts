@@ -126,7 +126,10 @@ const listFiles = (dir: string): { readonly files: readonly string[]; readonly p
 }
 
 const problemOfPath = (path: string, message: string, hint?: string): Problem => ({
-  ...{ file: displayPath(path), line: 1, column: 1, message },
+  file: displayPath(path),
+  line: 1,
+  column: 1,
+  message,
   ...(hint !== undefined && { hint }),
 })
 

@@ -199,6 +199,12 @@ const describeKeys = (keys: readonly string[]): string => (keys.length > 0 ? `kn
 
 /** With `true` and `false` themselves, which may stand in quotes. */
 const booleanSpellings: Readonly<Record<string, string>> = {
-  ...{ true: 'true', yes: 'true', on: 'true', 1: 'true' },
-  ...{ false: 'false', no: 'false', off: 'false', 0: 'false' },
+  true: 'true',
+  yes: 'true',
+  on: 'true',
+  1: 'true',
+  false: 'false',
+  no: 'false',
+  off: 'false',
+  0: 'false',
 }

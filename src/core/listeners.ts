@@ -58,7 +58,12 @@ export const openListeners = async (
   let portal: PortalListener | undefined
   const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))
   const operator = await openOperatorListener(config, {
-    ...{ describeMethods, isReady, reloader, accessLog, clock, log },
+    describeMethods,
+    isReady,
+    reloader,
+    accessLog,
+    clock,
+    log,
     observedNetworks: async () => readNetworks(),
     async networks() {
       await headsSource.refresh()
@@ -74,8 +79,15 @@ export const openListeners = async (
   })
   if (operator !== undefined) afterCalls.push(operator.stop)
   portal = await openPortalListener(config, {
-    ...{ networks: networkConfigs, store, tls, rpcUrl: rpc.url },
-    ...{ networkStatuses: readNetworks, describeMethods, clock, log, metrics },
+    networks: networkConfigs,
+    store,
+    tls,
+    rpcUrl: rpc.url,
+    networkStatuses: readNetworks,
+    describeMethods,
+    clock,
+    log,
+    metrics,
   })
   if (portal !== undefined) afterCalls.push(portal.stop)
   return {
@@ -109,8 +121,20 @@ export const openOperatorListener = async (
   const operatorApp =
     token &&
     openOperatorApp({
-      ...{ store, storeAddress, reloadable, describeMethods, networks, observedNetworks, url },
-      ...{ metrics, traffic, reloader, logLevel, version, clock, log },
+      store,
+      storeAddress,
+      reloadable,
+      describeMethods,
+      networks,
+      observedNetworks,
+      url,
+      metrics,
+      traffic,
+      reloader,
+      logLevel,
+      version,
+      clock,
+      log,
       dashboardUrl: () => portal.url ?? portalUrl(),
       config: { listen, portal },
       isTls: tls !== undefined,

@@ -147,7 +147,9 @@ export const openServices = async (
   closers.push(() => usage.stop())
   const storeOutages = measureStoreOutages({ metrics, log })
   const ledger = openLedger(store, clock, {
-    ...{ log, process, onOutage: storeOutages.onOutage },
+    log,
+    process,
+    onOutage: storeOutages.onOutage,
     ...(recallCredits && { recall: recallCredits }),
   })
   closers.push(() => ledger.stop())

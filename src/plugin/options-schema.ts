@@ -101,7 +101,7 @@ export interface NumberSchema extends DescribedSchema {
   readonly default?: number
 }
 
-export interface BooleanSchema extends DescribedSchema {
+interface BooleanSchema extends DescribedSchema {
   readonly type: 'boolean'
   readonly default?: boolean
 }
@@ -135,7 +135,7 @@ export interface ObjectSchema extends DescribedSchema {
 }
 
 /** Any YAML value; the plugin checks it itself. */
-export interface AnySchema extends DescribedSchema {
+interface AnySchema extends DescribedSchema {
   readonly type?: never
 }
 

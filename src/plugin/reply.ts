@@ -36,7 +36,7 @@ interface ReplyMetadata {
 }
 
 /** The requests to nodes that a call has caused, or has joined. */
-export interface UpstreamAttempts {
+interface UpstreamAttempts {
   /** The `requestId` in log lines about the nodes. */
   readonly id: string
   readonly attempts: number

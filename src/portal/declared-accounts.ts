@@ -395,7 +395,8 @@ export const exportAccounts = async (
   for (const { id, name, plan, credits, label, suspended } of rows.filter(isExported)) {
     const people = (await listPeople(store, id)).toSorted((a, b) => (a.name < b.name ? -1 : 1))
     accounts.push({
-      ...{ name, plan },
+      name,
+      plan,
       ...(credits !== undefined && { credits }),
       ...(label !== undefined && { label }),
       ...(suspended !== undefined && { suspended: true }),

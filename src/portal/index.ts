@@ -87,12 +87,20 @@ export const openPortal = async ({
       const { queries, start: startQueries } = await openQueries()
       const url = browserUrl(listenerUrl)
       const made = {
-        ...{ brand, url, limits, queries, startQueries, sendMail, portalSecret },
+        brand,
+        url,
+        limits,
+        queries,
+        startQueries,
+        sendMail,
+        portalSecret,
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, options),
       }
       // Streams that were opened before a reload have the plans of after it.
       const services = {
-        ...{ ...options, ...made, networks: await toPortalNetworks(options) },
+        ...options,
+        ...made,
+        networks: await toPortalNetworks(options),
         get plans() {
           return options.plans
         },
@@ -102,7 +110,9 @@ export const openPortal = async ({
     { peer: 'portal', tls, trustedProxies, clock, log, ownMetrics: options.metrics },
   )
   const alerts = openAfterStart({
-    ...{ name: 'alerts', clock, log },
+    name: 'alerts',
+    clock,
+    log,
     async open() {
       const made = { portalSecret, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
       return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
@@ -130,7 +140,9 @@ const openUsageWebhook = (
 ) =>
   receiver &&
   openAfterStart({
-    ...{ name: 'webhook of usage', clock: services.clock, log: services.log },
+    name: 'webhook of usage',
+    clock: services.clock,
+    log: services.log,
     async open() {
       const { startUsageWebhook } = await import('./usage-webhook.ts')
       const { queries } = await openQueries()
@@ -160,11 +172,15 @@ export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history' | 'i
 export const openOperatorApp = ({ observedNetworks, ...options }: OperatorListenerAppOptions) => {
   const { clock, log, traffic } = options
   const incidents = recordAfterStart({
-    ...{ name: 'the log of incidents', clock, log },
+    name: 'the log of incidents',
+    clock,
+    log,
     open: async () => new (await import('./operator/node-incidents.ts')).NodeIncidents({ clock, observedNetworks }),
   })
   const history = recordAfterStart({
-    ...{ name: 'the history of traffic', clock, log },
+    name: 'the history of traffic',
+    clock,
+    log,
     open: async () => new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, read: traffic }),
   })
   const networks = async () => {

@@ -39,8 +39,13 @@ export const addInvitation = async (
 ): Promise<Invitation> => {
   const { account } = inviter
   const invitation = {
-    ...{ id: randomId(idPrefix), account, name, role, email },
-    ...{ inviter: nameInviter(inviter), expires: clock.now() + invitationTtlMs },
+    id: randomId(idPrefix),
+    account,
+    name,
+    role,
+    email,
+    inviter: nameInviter(inviter),
+    expires: clock.now() + invitationTtlMs,
   }
   await store.putRecord('invitation', toRecord(invitation))
   await indexByAddress(store, invitation)
@@ -119,7 +124,9 @@ const addWithFreeName = async (store: RecordStore, clock: Clock, { account, name
 }
 
 const toRecord = ({ id, account, expires, name, role, email, inviter }: Invitation): StoredRecord => ({
-  ...{ id, account, expires },
+  id,
+  account,
+  expires,
   value: { name, role, email, inviter },
 })
 

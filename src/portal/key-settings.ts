@@ -164,7 +164,15 @@ export const keyJson = (row: KeyRow, now: number) => {
     verify = [],
   } = row
   return {
-    ...{ id, name, project, hint, networks, methods, origins, ips, dailyCredits },
+    id,
+    name,
+    project,
+    hint,
+    networks,
+    methods,
+    origins,
+    ips,
+    dailyCredits,
     rate: rate === undefined ? null : formatRate(rate),
     burst,
     verify,

@@ -16,7 +16,7 @@ interface OneTimeLink {
 }
 
 /** Whom a link signs in: a person, somebody who was invited, or somebody who makes an account. */
-export type SignInPurpose = 'sign-in' | 'invitation' | 'sign-up'
+type SignInPurpose = 'sign-in' | 'invitation' | 'sign-up'
 
 export const signInText = (brand: NamedBrand | undefined, purpose: SignInPurpose, { url, hours }: OneTimeLink): MailText => ({
   subject: purpose === 'sign-up' ? `Create your ${nameOf(brand)} account` : `Sign in to ${nameOf(brand)}`,

@@ -169,7 +169,8 @@ const changeEmail = (
     // Another address takes the place of one that was to be confirmed, too.
     const newEmail = email === known ? person.newEmail : undefined
     return {
-      ...{ name: person.name, role: person.role },
+      name: person.name,
+      role: person.role,
       ...(email !== undefined && { email, ...(isVerified && { isEmailVerified: true }) }),
       ...(newEmail !== undefined && newEmail !== email && { newEmail }),
     }
@@ -209,7 +210,10 @@ const toPerson = (record: StoredRecord | undefined): Person | undefined => {
   return known === undefined
     ? undefined
     : {
-        ...{ id: record.id, account: record.account, name: String(name), role: known },
+        id: record.id,
+        account: record.account,
+        name: String(name),
+        role: known,
         ...(typeof email === 'string' && { email, isEmailVerified: isEmailVerified === true }),
         ...(typeof newEmail === 'string' && { newEmail }),
       }

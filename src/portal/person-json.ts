@@ -19,7 +19,10 @@ export const personJson = ({ id, name, role, email, isEmailVerified = false, new
 export type PersonJson = Omit<ReturnType<typeof personJson>, 'invitedUntil'> & { readonly invitedUntil: string | null }
 
 export const invitationJson = ({ id, name, role, email, expires }: Invitation): PersonJson => ({
-  ...{ id, name, role, email },
+  id,
+  name,
+  role,
+  email,
   emailVerified: false,
   newEmail: null,
   invitedUntil: isoTime(expires),

@@ -84,7 +84,13 @@ const signInChoice = object({
 const key = { ...keyProperties, usedToday: countOrNull, lastUsed: timeOrNull }
 
 const networkStatus = {
-  ...{ name: text, chainId: count, head: countOrNull, finalized: countOrNull, lagBlocks: countOrNull, nodes: count, usableNodes: count },
+  name: text,
+  chainId: count,
+  head: countOrNull,
+  finalized: countOrNull,
+  lagBlocks: countOrNull,
+  nodes: count,
+  usableNodes: count,
   state: networkStateSchema,
   lastHead: lastHeadSchema,
 } as const
@@ -106,7 +112,9 @@ const requestLog = {
 }
 
 const planSchema = object({
-  ...{ name: text, dailyCredits: countOrNull, forwarding: flag },
+  name: text,
+  dailyCredits: countOrNull,
+  forwarding: flag,
   rate: { ...numberOrNull, description: 'Calls per second, on networks that limit rates.' },
   burst: { ...countOrNull, description: 'Calls that may come at once.' },
   price: { ...textOrNull, description: 'As the operator words it.' },
@@ -161,7 +169,11 @@ const responseSchemas = {
     keys: { ...listOf(text), description: 'Ids.' },
   }),
   ErrorCount: object({
-    ...{ outcome: text, calls: count, code: { type: ['integer', 'null'] }, message: text, advice: text },
+    outcome: text,
+    calls: count,
+    code: { type: ['integer', 'null'] },
+    message: text,
+    advice: text,
     methods: { ...listOf(object({ method: text, calls: count })), description: 'Of all calls, the most frequent first.' },
     messages: {
       ...listOf(object({ message: text, method: text, key: text, requests: count, lastSeen: time })),
@@ -196,7 +208,11 @@ const responseSchemas = {
         items: {
           type: 'object',
           properties: {
-            ...{ title: text, optional: flag, accepts: text, default: {}, example: {} },
+            title: text,
+            optional: flag,
+            accepts: text,
+            default: {},
+            example: {},
             members: listOf(object({ title: text, accepts: text, example: {} })),
           },
           required: ['title', 'optional', 'accepts', 'example'],

@@ -15,14 +15,25 @@ export const requestJson = (request: StoredRequest, keepsParams: boolean) => {
   const { requestId, transport, key, network, method, credits, durationMs, cache = null, attempts = null, upstream = null } = rest
   const hasFailed = outcome !== successOutcome
   return {
-    ...{ id, time: isoTime(time), requestId, transport, key, network, method },
+    id,
+    time: isoTime(time),
+    requestId,
+    transport,
+    key,
+    network,
+    method,
     params: keepsParams ? params : null,
     isCut: keepsParams && isCut,
     outcome,
     code: code ?? null,
     message: (keepsParams ? message : undefined) ?? refusalOf(outcome)?.message ?? null,
     advice: hasFailed ? adviceOf(outcome, category) : null,
-    ...{ credits, durationMs, isSlow, cache, attempts, upstream },
+    credits,
+    durationMs,
+    isSlow,
+    cache,
+    attempts,
+    upstream,
   }
 }
 
@@ -30,7 +41,12 @@ export type RequestJson = ReturnType<typeof requestJson>
 
 /** What requestJson() returns. */
 export const requestProperties = {
-  ...{ id: text, time, transport: text, key: text, network: text, method: text },
+  id: text,
+  time,
+  transport: text,
+  key: text,
+  network: text,
+  method: text,
   requestId: { type: 'string', description: 'As X-Request-Id has it; the calls of a batch share it.' },
   params: { ...textOrNull, description: 'JSON, cut to 1 KiB; null where parameters are not stored.' },
   isCut: { type: 'boolean', description: 'Whether the end of `params` is missing.' },
@@ -38,7 +54,9 @@ export const requestProperties = {
   code: { type: ['integer', 'null'] },
   message: textOrNull,
   advice: { ...textOrNull, description: 'Why the call failed, and what to do.' },
-  ...{ credits: count, durationMs: number, isSlow: flag },
+  credits: count,
+  durationMs: number,
+  isSlow: flag,
   cache: { type: ['string', 'null'], enum: ['hit', 'miss', null] },
   attempts: { ...countOrNull, description: 'Requests to nodes.' },
   upstream: { ...textOrNull, description: 'The name of the node, as X-Tollgate-Upstream has it.' },

@@ -168,7 +168,10 @@ export class UsageWebhook {
     const { day, part, after } = progress
     const { rows, next: cursor } = await this.#options.queries.usagePage({ day, after, limit: maxRowsPerMessage })
     const next = {
-      ...{ ...progress, hasSentRows: cursor === undefined, attempts: 0, nextAttempt: 0 },
+      ...progress,
+      hasSentRows: cursor === undefined,
+      attempts: 0,
+      nextAttempt: 0,
       rows: progress.rows + rows.length,
       calls: rows.reduce((sum, row) => sum + row.calls, progress.calls),
       credits: rows.reduce((sum, row) => sum + row.credits, progress.credits),
@@ -209,8 +212,14 @@ interface NextMessage {
 }
 
 const newDay = (day: number): Progress => ({
-  ...{ day, part: 1, hasSentRows: false, rows: 0, calls: 0, credits: 0 },
-  ...{ attempts: 0, nextAttempt: 0 },
+  day,
+  part: 1,
+  hasSentRows: false,
+  rows: 0,
+  calls: 0,
+  credits: 0,
+  attempts: 0,
+  nextAttempt: 0,
 })
 
 const undelivered = 'webhook of usage did not accept a message, which is sent again until it does'

@@ -3,8 +3,8 @@ import type { BalanceStore, Store } from '../store/store.ts'
 import type { UsageCount } from '../store/usage-store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import { compareUsage, UsageAdder } from './usage-adder.ts'
-import type { UsageStatistics } from './usage-adder.ts'
+import { compareUsage, UsageAdder } from './usage/usage-adder.ts'
+import type { UsageStatistics } from './usage/usage-adder.ts'
 
 /** One account's day. Limit = used + held + forfeited + left, unless the limit was lowered that day. */
 export interface Balance {

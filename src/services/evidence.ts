@@ -86,7 +86,12 @@ export const summarizeEvidence = async (
     .map(toEvidenceSummary)
 
 export const toEvidenceSummary = ({ id, time, network, upstream, cause, request, header }: Evidence): EvidenceSummary => ({
-  ...{ id, time, network, upstream, cause, method: request.method },
+  id,
+  time,
+  network,
+  upstream,
+  cause,
+  method: request.method,
   isProven: header !== null,
 })
 

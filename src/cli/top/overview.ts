@@ -97,7 +97,10 @@ const networkOf = (network: string, counters: NetworkCounters, gauges: Gauges, p
   return {
     network,
     callsPerSecond: perSecond(calls),
-    ...{ p50Ms, p95Ms, p99Ms, cacheHits },
+    p50Ms,
+    p95Ms,
+    p99Ms,
+    cacheHits,
     failedCalls: calls > 0 ? failedCalls / calls : undefined,
     creditsPerSecond: perSecond(credits),
     inFlight: gauges.valueOf(metrics.callsInFlight, { network }),
@@ -120,7 +123,9 @@ const nodeOf = (
   return {
     upstream: node.upstream,
     requestsPerSecond: perSecond(requests),
-    ...{ p50Ms, p95Ms, p99Ms },
+    p50Ms,
+    p95Ms,
+    p99Ms,
     inFlight: gauges.valueOf(metrics.upstreamRequestsInFlight, node),
     head,
     lagBlocks: isUnknown ? undefined : Math.max(0, networkHead - head),

@@ -54,7 +54,8 @@ export const alertBuckets: readonly string[] = Array.from({ length: bucketCount 
 const bucketOf = (account: string): string => `bucket-${Number.parseInt(hash('sha256', account, 'hex').slice(0, 4), 16) % bucketCount}`
 
 export const newWebhook = (url: string, format: WebhookFormat = 'standard'): Webhook => ({
-  ...{ url, salt: randomId() },
+  url,
+  salt: randomId(),
   ...(format !== 'standard' && { format }),
 })
 

@@ -104,7 +104,11 @@ export type AlertsJson = Awaited<ReturnType<typeof alertsJson>>
 const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
   const { channel, person, state, attempts, created, nextAttempt, lastAttempt, lastStatus = null, message } = delivery
   return {
-    ...{ ...alertJson(message), channel, state, attempts, lastStatus },
+    ...alertJson(message),
+    channel,
+    state,
+    attempts,
+    lastStatus,
     person: person === undefined ? null : ((await findPerson(store, person))?.name ?? null),
     created: isoTime(created),
     lastAttempt: isoTimeOrNull(lastAttempt),

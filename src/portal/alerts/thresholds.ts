@@ -45,7 +45,9 @@ export const readReachedThresholds = async (
   const { first, end } = monthOfDay(day)
   const monthly = {
     ...daily,
-    ...{ period: 'month' as const, date: isoDate(day * dayMs).slice(0, 7), limit: limit * (end - first) },
+    period: 'month' as const,
+    date: isoDate(day * dayMs).slice(0, 7),
+    limit: limit * (end - first),
     used: (await readMonthUse(store, row.id, day)) + used,
   }
   return [...reached, ...toReached(monthly, settings.monthly, percentOf(monthly.used, monthly.limit), end * dayMs)]

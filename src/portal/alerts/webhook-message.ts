@@ -21,7 +21,7 @@ export interface WebhookSender extends RecordServices {
   readonly resolve?: ResolveHost
 }
 
-export interface WebhookMessage {
+interface WebhookMessage {
   /** The same for each attempt. */
   readonly id: string
   readonly body: string

@@ -245,9 +245,16 @@ export const accountOperations = [
       text: ({ balance, ...shown }) => [
         {
           fields: {
-            ...{ name: shown.name, id: shown.id, plan: shown.plan, credits: shown.credits ?? planDefaultKeyword },
-            ...{ label: shown.label ?? '', created: shown.created, state: formatState(shown) },
-            ...{ used: balance.used, held: balance.held, left: balance.left ?? removedPlanLabel },
+            name: shown.name,
+            id: shown.id,
+            plan: shown.plan,
+            credits: shown.credits ?? planDefaultKeyword,
+            label: shown.label ?? '',
+            created: shown.created,
+            state: formatState(shown),
+            used: balance.used,
+            held: balance.held,
+            left: balance.left ?? removedPlanLabel,
           },
         },
       ],

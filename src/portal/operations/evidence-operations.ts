@@ -37,7 +37,9 @@ export const evidenceSchemas = {
 
 const toJson = ({ time: ms, upstream, isProven, ...summary }: EvidenceSummary) => ({
   ...summary,
-  ...{ time: isoTime(ms), node: upstream, proven: isProven },
+  time: isoTime(ms),
+  node: upstream,
+  proven: isProven,
 })
 
 export type EvidenceSummaryJson = ReturnType<typeof toJson>

@@ -36,13 +36,25 @@ const nodeJson = (network: NodesOfNetwork, upstream: UpstreamStatus, drainedNode
   const isDrained = drained !== undefined || upstream.drained !== undefined
   const condition: NodeCondition = isDrained ? 'drained' : isLive ? upstream.condition : 'unknown'
   return {
-    ...{ name, partner, condition, usable: isLive ? upstream.usable : null, drained: isDrained },
-    ...{ drainedSince: isoTimeOrNull(drained?.since), drainedBy: drained?.by ?? null },
+    name,
+    partner,
+    condition,
+    usable: isLive ? upstream.usable : null,
+    drained: isDrained,
+    drainedSince: isoTimeOrNull(drained?.since),
+    drainedBy: drained?.by ?? null,
     onlyFor: isLive && !isDrained ? classesOnlyAt(network, upstream, drainedNodes) : [],
-    ...{ unusableSince, because, reasons, lastReasons, errors, head, lastHead },
+    unusableSince,
+    because,
+    reasons,
+    lastReasons,
+    errors,
+    head,
+    lastHead,
     // The head of a node that does not answer is an old one.
     lagBlocks: head === null || networkHead === undefined || unreachable ? null : Math.max(0, networkHead - head),
-    ...{ subscribed, inFlight },
+    subscribed,
+    inFlight,
   }
 }
 
@@ -130,10 +142,14 @@ export const nodeSchemas = {
     problems: schemaRef('NodeProblems'),
     networks: listOf(
       object({
-        ...{ name: text, state: networkStateSchema },
+        name: text,
+        state: networkStateSchema,
         nodes: { ...count, description: 'Without the partner.' },
         usableNodes: count,
-        ...{ head: countOrNull, finalized: countOrNull, lastHead: lastHeadSchema, upstreams: listOf(object(node)) },
+        head: countOrNull,
+        finalized: countOrNull,
+        lastHead: lastHeadSchema,
+        upstreams: listOf(object(node)),
       }),
     ),
     unconfigured: {
@@ -164,8 +180,13 @@ export const readNodes = async (services: Pick<OperationServices, 'nodes' | 'sto
   const [view, drained] = await Promise.all([services.nodes(), readDrained(services.store)])
   const networks = view.networks.map(
     (network): NetworkNodesJson => ({
-      ...{ name: network.name, state: network.state, nodes: network.nodes, usableNodes: network.usableNodes },
-      ...{ head: network.head ?? null, finalized: network.finalized ?? null, lastHead: network.lastHead ?? null },
+      name: network.name,
+      state: network.state,
+      nodes: network.nodes,
+      usableNodes: network.usableNodes,
+      head: network.head ?? null,
+      finalized: network.finalized ?? null,
+      lastHead: network.lastHead ?? null,
       upstreams: network.upstreams.map(each => nodeJson(network, each, drained, view.isLive)),
     }),
   )

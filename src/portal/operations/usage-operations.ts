@@ -216,7 +216,9 @@ export const errorOperations = [
       const failures = await services.queries.failures({ from: to - hours, to, account: id, network })
       const groups = await Promise.all(
         failures.map(async ({ most, ...group }) => ({
-          ...{ ...group, ...describeOutcome(group.outcome), byGateway: failedOutcomes.has(group.outcome) },
+          ...group,
+          ...describeOutcome(group.outcome),
+          byGateway: failedOutcomes.has(group.outcome),
           most: { ...most, name: (await services.store.account(most.account))?.name ?? '' },
         })),
       )

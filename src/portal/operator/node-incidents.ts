@@ -6,7 +6,7 @@ import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import type { IncidentsJson } from '../operations/operation.ts'
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time. */
-export interface NodeIncident {
+interface NodeIncident {
   readonly network: string
   /** Undefined: the network. */
   readonly node: string | undefined
@@ -82,8 +82,10 @@ export class NodeIncidents {
     return {
       since: isoTime(this.#options.clock.now() - incidentRetentionMs),
       incidents: this.list(network).map(({ node = null, began, ended, ...each }) => ({
-        ...{ ...each, node },
-        ...{ began: isoTime(began), ended: isoTimeOrNull(ended) },
+        ...each,
+        node,
+        began: isoTime(began),
+        ended: isoTimeOrNull(ended),
       })),
     }
   }
@@ -166,7 +168,7 @@ const observePast = ({ name: network, upstreams }: NetworkStatus): readonly Past
   upstreams.flatMap(({ name: node, lastReasons = [] }) =>
     lastReasons.flatMap(({ class: methodClass, reason, at }) =>
       isShown(reason)
-        ? [{ ...{ network, node, kind: reason, class: methodClass }, text: textOfReason(reason, methodClass), at: Date.parse(at) }]
+        ? [{ network, node, kind: reason, class: methodClass, text: textOfReason(reason, methodClass), at: Date.parse(at) }]
         : [],
     ),
   )

@@ -9,7 +9,10 @@ export const operationRoute = (operation: Operation): OperatorRoute => {
   const { method, path, summary, status, operationId, output } = operation
   const rest = withoutMembers(operation.input, pathMembers(operation))
   return {
-    ...{ method, path, summary, response: output },
+    method,
+    path,
+    summary,
+    response: output,
     ...(status !== undefined && { status }),
     ...(operationId !== undefined && { operationId }),
     ...(rest && (method === 'get' ? { query: rest } : { body: rest })),

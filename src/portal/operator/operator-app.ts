@@ -70,7 +70,11 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   const readServices = () => {
     const { plans, requestLog } = options.reloadable()
     return {
-      ...{ ...options, ...networkServices, sendMail, plans, requestLog },
+      ...options,
+      ...networkServices,
+      sendMail,
+      plans,
+      requestLog,
       nodes: async () => ({ networks: await options.networks(), isLive: true }),
       readLogLevel: () => options.logLevel.level,
       setLogLevel(to: LogLevel) {
@@ -78,19 +82,25 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
         options.logLevel.level = to
       },
       readIncidents: async (network: string | undefined) => (await options.incidents()).read(network),
-      ...{ queries: queryProcess.queries, startQueries: queryProcess.start },
+      queries: queryProcess.queries,
+      startQueries: queryProcess.start,
     }
   }
   const app = createPageApp({
-    ...{ log, connectSources: [], first: openAtPage },
+    log,
+    connectSources: [],
+    first: openAtPage,
     page: {
       page: 'operator',
       isPagePath: path => path === pagePath || path.startsWith(`${pagePath}/`),
       firstRequests: ({ path, query }) => firstRequestsOfOperator(path, query['range']),
     },
     session: {
-      ...{ store: createOutageSessions(store, clock), clock, cookieName: operatorCookieName },
-      ...{ sameSite: 'strict', secure: isTls || isHttps(url) },
+      store: createOutageSessions(store, clock),
+      clock,
+      cookieName: operatorCookieName,
+      sameSite: 'strict',
+      secure: isTls || isHttps(url),
       // Another token ends all sessions, on every gateway.
       readSigningKey: () => token.deriveKey('session-cookies'),
     },

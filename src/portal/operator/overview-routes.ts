@@ -149,7 +149,8 @@ export const overviewSchemas = {
         reason: textOrNull,
       }),
       storeErrors: { ...count, description: 'Requests to the store that failed in the interval.' },
-      ...{ started: time, version: text },
+      started: time,
+      version: text,
       workers: object({ ready: countOrNull, missing: countOrNull }),
       cpu: { ...number, description: 'Seconds of CPU a second, of all processes.' },
       residentBytes: countOrNull,
@@ -231,7 +232,10 @@ export const overviewRoutes = [
         })),
         problems: gatewayProblems({ health, families, networks: observed, refusedSockets, cpu, now: clock.now() }),
         gateway: {
-          ...{ ...health, storeErrors, cpu, version },
+          ...health,
+          storeErrors,
+          cpu,
+          version,
           started: isoTime(startOf(clock)),
         },
       }
@@ -318,8 +322,13 @@ const readEarlier = async (
     const [began, ended] = [each.start * periodMs, (each.start + 1) * periodMs]
     const seconds = (Math.min(ended, now) - began) / 1_000
     return {
-      ...{ time: Math.min(ended, start), callsPerSecond: each.calls / seconds, failedPerSecond: each.failedCalls / seconds },
-      ...{ creditsPerSecond: each.credits / seconds, cacheHits: null, p50Ms: each.p50Ms, p95Ms: each.p95Ms },
+      time: Math.min(ended, start),
+      callsPerSecond: each.calls / seconds,
+      failedPerSecond: each.failedCalls / seconds,
+      creditsPerSecond: each.credits / seconds,
+      cacheHits: null,
+      p50Ms: each.p50Ms,
+      p95Ms: each.p95Ms,
     }
   })
   // No line leads from one to the other.
@@ -331,8 +340,12 @@ type CallPoint = Readonly<Record<keyof Activity['calls'], number | null>>
 type EarlierPoint = CallPoint & { readonly time: number }
 
 const nothingKnown: CallPoint = {
-  ...{ callsPerSecond: null, failedPerSecond: null, creditsPerSecond: null },
-  ...{ cacheHits: null, p50Ms: null, p95Ms: null },
+  callsPerSecond: null,
+  failedPerSecond: null,
+  creditsPerSecond: null,
+  cacheHits: null,
+  p50Ms: null,
+  p95Ms: null,
 }
 
 const withEarlier = ({ times, calls, gateway, nodes }: Activity, earlier: readonly EarlierPoint[]): Activity => {
@@ -362,8 +375,12 @@ const describeAlert = ({
   lastStatus,
   message,
 }: Awaited<ReturnType<PageQueries['accountOverview']>>['alerts'][number]): AccountOverviewJson['alerts'][number] => ({
-  ...{ account: { id: account, name: accountName }, created: isoTime(created) },
-  ...{ ...alertJson(message), channel, state, lastStatus: lastStatus ?? null },
+  account: { id: account, name: accountName },
+  created: isoTime(created),
+  ...alertJson(message),
+  channel,
+  state,
+  lastStatus: lastStatus ?? null,
 })
 
 const newestOf = ({ seconds, counters }: Awaited<ReturnType<TrafficHistory['recent']>>['newest'], network: string) => {

@@ -92,7 +92,10 @@ export class AccountUseCache {
       .sort((a, b) => changeOf(b) - changeOf(a) || (a.row.name < b.row.name ? -1 : 1))
     return {
       accountCount: accounts.length,
-      ...{ nearLimit: near.slice(0, most), nearLimitCount: near.length, movers: movers.slice(0, most), hour },
+      nearLimit: near.slice(0, most),
+      nearLimitCount: near.length,
+      movers: movers.slice(0, most),
+      hour,
       alerts: await this.#alerts(rows, most),
     }
   }

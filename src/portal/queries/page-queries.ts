@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { addUpUsage, groupUsage, totalUsage } from '../../services/account-reports.ts'
 import type { Grouping, UsageTotals } from '../../services/account-reports.ts'
-import type { UsageStatistics } from '../../services/usage-adder.ts'
+import type { UsageStatistics } from '../../services/usage/usage-adder.ts'
 import { accountState } from '../../services/accounts/account-state.ts'
 import type { AccountState } from '../../services/accounts/account-state.ts'
 import { changeForOwners, readChanges } from '../../services/accounts/change-history.ts'
@@ -238,7 +238,10 @@ const readFailures = async (store: PageStore, { from, to, account, network: aske
     })
   }
   return Array.from(failures.values(), ({ network, outcome, accounts }) => ({
-    ...{ network, outcome, accounts: accounts.length, callsOfNetwork: callsOf.get(network) ?? 0 },
+    network,
+    outcome,
+    accounts: accounts.length,
+    callsOfNetwork: callsOf.get(network) ?? 0,
     calls: accounts.reduce((sum, { calls }) => sum + calls, 0),
     most: accounts.reduce((most, each) => (each.calls > most.calls ? each : most)),
   }))

@@ -8,7 +8,7 @@ import type { Dimension, UsageFilter } from './usage-dimensions.ts'
 export const slowOutcome = 'slow'
 
 /** The logged requests of an account, of some time. */
-export interface LoggedRange extends UsageFilter {
+interface LoggedRange extends UsageFilter {
   readonly account: string
   /** Milliseconds since 1970: requests from then on. */
   readonly since: number
@@ -78,7 +78,9 @@ export const readRequests = async (store: Pick<RequestLogStore, 'requests'>, opt
   const last = requests.at(-1)
   const hasMore = first >= 0 && first + limit < found.length
   return {
-    ...{ requests, requestCount: found.length, offset: Math.max(0, first) },
+    requests,
+    requestCount: found.length,
+    offset: Math.max(0, first),
     next: hasMore && last ? cursorOf(last) : undefined,
     outcomes: countBy(matching, 'outcome'),
     methods: valuesOf(logged, 'method'),
@@ -108,7 +110,8 @@ export const readFailureMessages = async (
   return {
     messages: [...ofOutcome.values()].flatMap(each => each.slice(0, options.limit)),
     outcomes: Array.from(ofOutcome, ([outcome, each]) => ({
-      ...{ outcome, messages: each.length },
+      outcome,
+      messages: each.length,
       requests: each.reduce((sum, { requests }) => sum + requests, 0),
     })),
   }

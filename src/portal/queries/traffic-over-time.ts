@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { UsageAdder } from '../../services/usage-adder.ts'
+import { UsageAdder } from '../../services/usage/usage-adder.ts'
 import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { UsagePeriod, UsagePeriods } from '../../store/usage-store.ts'
 import type { QueryClock } from './period-rows.ts'

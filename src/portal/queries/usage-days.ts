@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
-import { toUsageRows } from '../../services/usage-export.ts'
-import type { UsageExportRow } from '../../services/usage-export.ts'
+import { toUsageRows } from '../../services/usage/usage-export.ts'
+import type { UsageExportRow } from '../../services/usage/usage-export.ts'
 import type { Store } from '../../store/store.ts'
 import { hoursPerDay } from '../../util/dates.ts'
 

@@ -1,5 +1,5 @@
-import { compareUsage, UsageAdder } from '../../services/usage-adder.ts'
-import type { UsageStatistics } from '../../services/usage-adder.ts'
+import { compareUsage, UsageAdder } from '../../services/usage/usage-adder.ts'
+import type { UsageStatistics } from '../../services/usage/usage-adder.ts'
 import type { Store } from '../../store/store.ts'
 import { successOutcome } from '../../store/usage-store.ts'
 import type { UsageRow } from '../../store/usage-store.ts'

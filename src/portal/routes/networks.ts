@@ -22,7 +22,14 @@ const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | unde
   const { head, finalized = null, lastHead = null, state = 'unknown', nodes = 0, usableNodes = 0, upstreams = [] } = status ?? {}
   const heads = upstreams.filter(({ usable, partner }) => usable && partner !== true).flatMap(upstream => upstream.head ?? [])
   return {
-    ...{ name, chainId, state, head: head ?? null, finalized, lastHead, nodes, usableNodes },
+    name,
+    chainId,
+    state,
+    head: head ?? null,
+    finalized,
+    lastHead,
+    nodes,
+    usableNodes,
     lagBlocks: head === undefined || heads.length === 0 ? null : Math.max(0, head - Math.min(...heads)),
   }
 }

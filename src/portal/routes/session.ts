@@ -139,7 +139,9 @@ export const sessionRoutes = [
     response: {
       type: 'object',
       properties: {
-        ...{ email: { type: 'boolean' }, signUp: { type: 'boolean' }, provider: { type: ['string', 'null'] } },
+        email: { type: 'boolean' },
+        signUp: { type: 'boolean' },
+        provider: { type: ['string', 'null'] },
         status: { type: 'boolean' },
       },
     },

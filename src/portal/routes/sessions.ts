@@ -32,7 +32,10 @@ export const sessionListRoutes = [
     response: listOf(schemaRef('ListedSession')),
     handle: async ({ person, session }, { store }): Promise<readonly SessionListItem[]> =>
       (await listSessions(store, person)).map(({ id, browser, signedIn, lastSeen }) => ({
-        ...{ id, browser, signedIn: isoTime(signedIn), lastSeen: isoTime(lastSeen) },
+        id,
+        browser,
+        signedIn: isoTime(signedIn),
+        lastSeen: isoTime(lastSeen),
         isCurrent: id === session.id,
       })),
   }),

@@ -118,7 +118,12 @@ const reportErrors = (outcomes: readonly OutcomeCalls[], logged: FailureMessages
     .map(({ outcome, calls, methods }) => {
       const { requests = 0, messages = 0 } = logged.outcomes.find(each => each.outcome === outcome) ?? {}
       return {
-        ...{ ...describeOutcome(outcome), calls, methods, advice: adviceOf(outcome), loggedRequests: requests, messageCount: messages },
+        ...describeOutcome(outcome),
+        calls,
+        methods,
+        advice: adviceOf(outcome),
+        loggedRequests: requests,
+        messageCount: messages,
         messages: logged.messages
           .filter(each => each.outcome === outcome)
           .map(({ outcome: _, lastSeen, ...told }) => ({ ...told, lastSeen: isoTime(lastSeen) })),

@@ -214,7 +214,8 @@ export class HeadTracker extends CurrentChainState implements Heads {
 
   #createTagTracker({ blockTime, devNode = false, tagBroadcasts = {}, onTags }: HeadsOptions): TagTracker {
     return new TagTracker({
-      ...{ blockTime, devNode },
+      blockTime,
+      devNode,
       broadcasts: tagBroadcasts,
       upstreams: () => this.#selection.plausible,
       reportedHeight: () => this.#reportedHeight.height,

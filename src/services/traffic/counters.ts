@@ -71,8 +71,11 @@ export const countTraffic = (families: readonly MetricFamily[]): TrafficCounters
 const newRecord = <T>(): Record<string, T> => Object.create(null) as Record<string, T>
 
 const newNetwork = (): MutableNetwork => ({
-  ...{ calls: newRecord(), durations: [], credits: 0 },
-  ...{ lookups: newRecord(), nodes: newRecord() },
+  calls: newRecord(),
+  durations: [],
+  credits: 0,
+  lookups: newRecord(),
+  nodes: newRecord(),
 })
 
 const newNode = () => ({ durations: [], failures: newRecord<number>() })

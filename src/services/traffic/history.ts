@@ -169,8 +169,12 @@ class Timeline {
     const callPoint = (of: Parameters<typeof callFigures>[0]): Point<keyof CallSeries> => {
       const { calls, failedCalls, credits, cacheHits, p50Ms, p95Ms } = callFigures(of)
       return {
-        ...{ callsPerSecond: calls / seconds, failedPerSecond: failedCalls / seconds, creditsPerSecond: credits / seconds },
-        ...{ cacheHits, p50Ms, p95Ms },
+        callsPerSecond: calls / seconds,
+        failedPerSecond: failedCalls / seconds,
+        creditsPerSecond: credits / seconds,
+        cacheHits,
+        p50Ms,
+        p95Ms,
       }
     }
     this.#total.add(callPoint(Object.values(networks)))

@@ -1,7 +1,7 @@
-import { successOutcome } from '../store/usage-store.ts'
-import type { UsageGroup, UsageSums } from '../store/usage-store.ts'
-import { latencyQuantile } from '../util/latency-buckets.ts'
-import { addVector } from '../util/vectors.ts'
+import { successOutcome } from '../../store/usage-store.ts'
+import type { UsageGroup, UsageSums } from '../../store/usage-store.ts'
+import { latencyQuantile } from '../../util/latency-buckets.ts'
+import { addVector } from '../../util/vectors.ts'
 
 interface UsageSum {
   readonly calls: number

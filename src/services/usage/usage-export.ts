@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
-import { usageGroupKey } from '../store/usage-store.ts'
-import type { UsageCount } from '../store/usage-store.ts'
-import type { StoreDetails } from '../store/store.ts'
-import { dayMs, hourMs, hoursPerDay, isoDate } from '../util/dates.ts'
+import { usageGroupKey } from '../../store/usage-store.ts'
+import type { UsageCount } from '../../store/usage-store.ts'
+import type { StoreDetails } from '../../store/store.ts'
+import { dayMs, hourMs, hoursPerDay, isoDate } from '../../util/dates.ts'
 
 /** The calls of one group on one day, as a billing system reads them. The members are those of `usage export --json`. */
 export interface UsageExportRow {
