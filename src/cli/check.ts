@@ -180,6 +180,7 @@ const printTextReport = (report: CheckReport, { out, err, styleOut = plain, styl
   for (const warning of warnings)
     err(`${styleErr('warning', 'warning:')} ${formatProblem(warning, { style: styleErr, meaning: 'warning' })}`)
   for (const failure of failures) err(styleErr('error', failure))
+  if (problems.length === 0 && report.networks.length === 0) formatUnserved(report).forEach(line => out(line))
   if (problems.length + failures.length === 0) formatSummary(report, styleOut).forEach(line => out(line))
   if (upstreams.length > 0) formatTable(upstreamHeaders, upstreams.map(upstreamCells), styleOut).forEach(line => out(`  ${line}`))
   if (problems.length + failures.length === 0) for (const text of storeWarnings) out(`  ${styleOut('warning', `warning: ${text}`)}`)
@@ -188,15 +189,22 @@ const printTextReport = (report: CheckReport, { out, err, styleOut = plain, styl
 const formatSummary = (report: CheckReport, style: Style): readonly string[] => {
   const { networks, unserved } = report
   const warningCount = countWarnings(report)
-  const names = [...networks.map(({ name }) => name), ...unserved.map(({ network }) => network)]
-  const width = Math.max(...names.map(name => name.length))
+  const width = nameWidthOf(report)
   const warnings = warningCount === 0 ? '' : `, ${style('warning', countNoun(warningCount, 'warning'))}`
   const unservedCount = unserved.length > 0 ? `, ${unserved.length} not served` : ''
   return [
     `${style('ok', 'no problems')}${warnings}; ${countNoun(networks.length, 'network')} served${unservedCount}`,
     ...networks.map(({ name, steps }) => `  ${name.padEnd(width)}  ${steps.map(step => step.name).join(' > ')}`),
-    ...unserved.map(({ network, variables }) => `  ${network.padEnd(width)}  not served: set ${variables.join(' or ')}`),
+    ...formatUnserved(report),
   ]
+}
+
+const nameWidthOf = ({ networks, unserved }: Pick<CheckReport, 'networks' | 'unserved'>): number =>
+  Math.max(...[...networks.map(({ name }) => name), ...unserved.map(({ network }) => network)].map(name => name.length))
+
+const formatUnserved = (report: Pick<CheckReport, 'networks' | 'unserved'>): readonly string[] => {
+  const width = nameWidthOf(report)
+  return report.unserved.map(({ network, variables }) => `  ${network.padEnd(width)}  not served: set ${variables.join(' or ')}`)
 }
 
 const upstreamHeaders = ['NETWORK', 'UPSTREAM', 'CHAIN', 'HEAD', 'LAG', 'LATENCY', 'STATE']

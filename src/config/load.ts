@@ -137,8 +137,10 @@ export const missingNetworksProblem = (dir: string, config: Pick<Config, 'unserv
   message: describeMissingNetworks(config),
 })
 
-/** Why a configuration without problems serves nothing. */
+/** Why a configuration without problems serves nothing. Of many networks one is named, which needs the fewest variables. */
 export const describeMissingNetworks = ({ unserved }: Pick<Config, 'unserved'>): string => {
-  const missing = unserved.map(({ network, variables }) => `${variables.join(' or ')} for ${network}`).join(', ')
-  return `no network is served: ${missing === '' ? 'networks/ has no file' : `set ${missing}`}`
+  const [first, ...others] = unserved.toSorted((one, other) => one.variables.length - other.variables.length)
+  if (first === undefined) return 'no network is served: networks/ has no file'
+  const more = others.length === 0 ? '' : '; `tollgate check` lists the variables of the others'
+  return `no network is served: set ${first.variables.join(' or ')} for ${first.network}${more}`
 }

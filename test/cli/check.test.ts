@@ -30,7 +30,17 @@ t.test('a valid configuration is summarized on stdout', async t => {
 
 t.test('a configuration that serves no network fails, as `start` does', async t => {
   const files = { 'networks/side-chain.yaml': optionalNetwork }
-  t.same(await runCheck(t, files), { code: exitCodes.config, out: [], err: ['no network is served: set SIDE_URL for side-chain'] })
+  t.same(await runCheck(t, files), {
+    code: exitCodes.config,
+    out: ['  side-chain  not served: set SIDE_URL'],
+    err: ['no network is served: set SIDE_URL for side-chain'],
+  })
+  const two = { ...files, 'networks/a-chain.yaml': optionalNetwork.replace('SIDE_URL', 'A_URL').replaceAll('side-chain', 'a-chain') }
+  t.same(await runCheck(t, two), {
+    code: exitCodes.config,
+    out: ['  a-chain     not served: set A_URL', '  side-chain  not served: set SIDE_URL'],
+    err: ['no network is served: set A_URL for a-chain; `tollgate check` lists the variables of the others'],
+  })
   const { code, out } = await runCheck(t, files, { args: ['--json'] })
   t.equal(code, exitCodes.config)
   t.match(JSON.parse(out.join('')), { problems: [], failures: [/^no network is served/], unserved: [{ network: 'side-chain' }] })
