@@ -35,7 +35,7 @@ import { openHeightBroadcasts, openSharedRateLimits, openStore } from '../store/
 import { openFilterRecords } from '../store/record-store.ts'
 import { withStoreMetrics } from '../store/store-metrics.ts'
 import type { Store } from '../store/store.ts'
-import { ownerOf } from './pipeline.ts'
+import { ownerOf } from './shared-calls.ts'
 import { openSingletons } from './singletons.ts'
 import type { HostServices } from './stage-services.ts'
 import { version } from './version.ts'

@@ -9,7 +9,7 @@ import type { EventRules } from '../services/event-rules.ts'
 import type { EvidenceWriter } from '../services/evidence.ts'
 import type { PluginRecords } from '../services/plugin-records.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
-import { sharerIndexOf, varyBelow, withoutSpans } from './pipeline.ts'
+import { sharerIndexOf, varyBelow, withoutSpans } from './shared-calls.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 import type { Tracing } from './tracing.ts'
 
