@@ -8,7 +8,7 @@ import { isJsonObject } from '../util/json.ts'
 import { formatValue, jsonPointer } from '../util/json-path.ts'
 import { maskSecrets } from './effective-file.ts'
 import { formats, parseDuration, parseQuantity, parseSize } from './formats.ts'
-import { optionSchemas } from './option-schemas.ts'
+import { optionsCompiler } from './options-compiler.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
 import { findBrokenRules, findUnusualOptions } from './option-rules.ts'
@@ -107,7 +107,8 @@ const schemaKeywords =
 
 const validators = new WeakMap<ObjectSchema, Validator>()
 
-const validatorOf = (schema: ObjectSchema): Validator => getOrCreate(validators, schema, () => optionSchemas.compile(toJsonSchema(schema)))
+const validatorOf = (schema: ObjectSchema): Validator =>
+  getOrCreate(validators, schema, () => optionsCompiler.compile(toJsonSchema(schema)))
 
 /** Adds the defaults to the value. */
 const validate = (schema: ObjectSchema, value: unknown): readonly ErrorObject[] => {

@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv'
 import { describeSchema } from '../config/describe-options.ts'
-import { optionSchemas } from '../config/option-schemas.ts'
+import { optionsCompiler } from '../config/options-compiler.ts'
 import { childSchema, coerceText, schemaAt, toJsonSchema } from '../config/schema.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { mapItems, parseJsonPointer } from '../util/json-path.ts'
@@ -15,7 +15,7 @@ const validators = new WeakMap<ObjectSchema, Validator>()
  * known: a caller may nest a body as deep as its length allows.
  */
 export const checkInput = (kind: 'body' | 'query', schema: ObjectSchema, value: unknown): unknown => {
-  const validate = getOrCreate(validators, schema, () => optionSchemas.compile(toJsonSchema(schema)))
+  const validate = getOrCreate(validators, schema, () => optionsCompiler.compile(toJsonSchema(schema)))
   const checked = kind === 'query' ? coerceTexts(value, schema) : (value ?? {})
   if (validate(checked)) return checked
   throw toApiError(validate.errors?.[0], schema, kind)

@@ -7,7 +7,7 @@ import { schemaError } from '../../src/config/check-options.ts'
 import { gatewaySchema } from '../../src/config/gateway-options.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { networkSchema } from '../../src/config/network-options.ts'
-import { createOptionSchemas } from '../../src/config/option-schemas.ts'
+import { createOptionsCompiler } from '../../src/config/options-compiler.ts'
 import { toJsonSchema } from '../../src/config/schema.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
 import { parseYamlFile } from '../../src/config/yaml-file.ts'
@@ -219,7 +219,7 @@ t.test('a validator that the build has written says what Ajv says; other schemas
     { strict: 1 },
   ]
   const schemas = [gatewaySchema, networkSchema, ...plugins.map(({ options }) => options)].map(toJsonSchema)
-  const [written, ajv] = [createOptionSchemas(folder), createOptionSchemas(join(dir, 'none'))]
+  const [written, ajv] = [createOptionsCompiler(folder), createOptionsCompiler(join(dir, 'none'))]
   written.write(schemas)
   for (const schema of schemas) {
     const [validate, compiled] = [written.compile(schema), ajv.compile(schema)]
@@ -234,7 +234,7 @@ t.test('a validator that the build has written says what Ajv says; other schemas
   for (const [i, text] of damaged.entries()) {
     const damagedFolder = join(dir, `damaged-${i}`)
     mkdirSync(damagedFolder)
-    const schemas = createOptionSchemas(damagedFolder)
+    const schemas = createOptionsCompiler(damagedFolder)
     writeFileSync(schemas.fileOf(schema), text)
     t.match(verdictOf(schemas.compile(schema), {}), { isValid: false })
   }

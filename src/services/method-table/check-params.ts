@@ -65,8 +65,8 @@ export const createRuleCompiler = (): CompileRule => {
   const compiled = new Map<string, CompiledRule>()
   return rule =>
     getOrCreate(compiled, JSON.stringify(rule), () => {
-      if (!ruleSchemas.isWritten(ajvSchemaOf(rule))) loadAjv() // the first call would wait for it, and all calls behind it
-      return compileOnFirstUse(() => ruleSchemas.compile(ajvSchemaOf(rule)), createNormalizer(rule))
+      if (!ruleCompiler.isWritten(ajvSchemaOf(rule))) loadAjv() // the first call would wait for it, and all calls behind it
+      return compileOnFirstUse(() => ruleCompiler.compile(ajvSchemaOf(rule)), createNormalizer(rule))
     })
 }
 
@@ -132,10 +132,10 @@ export const createAjv = ({ allErrors = false, isWritten = false } = {}): Ajv =>
 }
 
 /** Rules as ajvSchemaOf() makes them. */
-export const createRuleSchemas = (folder = writtenFolder('rules')): SchemaCompiler =>
+export const createRuleCompiler = (folder = writtenFolder('rules')): SchemaCompiler =>
   new SchemaCompiler({ folder, scope: { checkOf }, createAjv: isWritten => createAjv({ isWritten }) })
 
-export const ruleSchemas = createRuleSchemas()
+export const ruleCompiler = createRuleCompiler()
 
 /** The rule for Ajv: members are also checked under their aliases, and may be `null`. */
 export const ajvSchemaOf = (rule: Rule): AnySchemaObject => ({

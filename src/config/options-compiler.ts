@@ -4,7 +4,7 @@ import { formats } from './formats.ts'
 const accepts = Object.fromEntries(Object.entries(formats).map(([name, format]) => [name, format.accepts]))
 
 /** Compiles schemas of options. The types check those of the gateway, and the meta schema would take 30 ms. */
-export const createOptionSchemas = (folder = writtenFolder('options')): SchemaCompiler =>
+export const createOptionsCompiler = (folder = writtenFolder('options')): SchemaCompiler =>
   new SchemaCompiler({
     folder,
     scope: { formats: accepts },
@@ -23,4 +23,4 @@ export const createOptionSchemas = (folder = writtenFolder('options')): SchemaCo
     },
   })
 
-export const optionSchemas = createOptionSchemas()
+export const optionsCompiler = createOptionsCompiler()
