@@ -20,7 +20,6 @@ export const parseReceiptFilter = (value: Json | undefined): ReceiptFilter | Fai
   return { key: [...hashes].join(), hashes: hashes.size === 0 ? undefined : hashes, valueCount: hashes.size }
 }
 
-/** The receipts of one block. */
 export class BlockReceipts {
   /** One character per byte (latin1). */
   readonly #json: string

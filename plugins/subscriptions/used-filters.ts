@@ -8,7 +8,6 @@ const sweepIntervalMs = 10_000
 /** Each takes 0.2 KB: without a bound the subscriptions that an account may have would take 20 GB. */
 export const maxValuesPerAccount = 100_000
 
-/** What a filter counts. */
 interface CountedFilter {
   readonly valueCount: number
 }

@@ -32,7 +32,6 @@ export const spawnWorker = (env: Readonly<Record<string, string>>, clock: Clock,
 const spawnErrorOf = (error: unknown): WorkerSpawnError =>
   new WorkerSpawnError(`worker could not be started: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
 
-/** One worker, for its primary. */
 export class WorkerProcess extends Channel<ToWorker, ToPrimary> {
   /** Node's object. */
   readonly clusterWorker: Worker

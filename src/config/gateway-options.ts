@@ -81,7 +81,6 @@ const listenSchema = {
   default: {},
 } as const satisfies ObjectSchema
 
-/** `admin.tls`. */
 const adminTlsSchema = {
   ...certificateSchema,
   requires: adminListener,

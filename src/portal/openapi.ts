@@ -128,7 +128,6 @@ export const partialObject = (properties: Readonly<Record<string, JsonSchema>>, 
 /** Who has made a change. */
 export const authorSchema = object({ kind: { type: 'string', enum: changeAuthors }, name: text })
 
-/** An account, by its id and its name. */
 export const accountRefSchema = object({ id: text, name: text })
 
 const milliseconds = { ...numberOrNull, description: 'Of successful calls, in ms; null without any.' }

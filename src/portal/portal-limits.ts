@@ -16,7 +16,6 @@ interface PortalLimit extends Pick<AttemptLimit, 'record'> {
   attemptToFind<T>(who: string, find: () => Promise<T | undefined>): Promise<T | undefined>
 }
 
-/** What the portal limits. */
 export interface PortalLimits {
   /** By the caller's network, as the next three. */
   readonly failedSignIns: PortalLimit

@@ -39,7 +39,6 @@ import { WsServer } from './ws-server.ts'
 
 export type { AdminOptions } from './admin.ts'
 
-/** A listener. */
 export interface Listener {
   readonly url: string
   stop(): Promise<void>

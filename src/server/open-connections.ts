@@ -180,7 +180,6 @@ const firstIdle = (connections: Iterable<OpenConnection>): OpenConnection | unde
   return undefined
 }
 
-/** One open connection. */
 export class OpenConnection {
   readonly socket: Socket
   /** Set once a request has come. */

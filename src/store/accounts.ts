@@ -8,11 +8,9 @@ export const accountsTag = 'accounts'
 
 /** By id. */
 const accounts = 'accounts'
-/** Ids by name. */
 const accountIdsByName = 'accountIdsByName'
 /** By the hash of the key's text. */
 const keys = 'keys'
-/** Hashes by the id of the key. */
 const keyHashesById = 'keyHashesById'
 /** Fields are the hashes of the keys of one account. */
 const keyHashesOf = (account: string): string => `keyHashes:${account}`

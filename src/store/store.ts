@@ -106,7 +106,6 @@ export const applyChange = <Row extends object>(row: Row, change: { readonly [N 
   return Object.fromEntries(members.filter(([, value]) => value !== null && value !== undefined)) as Row
 }
 
-/** A key and its account. */
 export interface KeyWithAccount {
   readonly key: KeyRow
   readonly account: AccountRow

@@ -48,7 +48,6 @@ interface FilteredRange extends PeriodRange {
   readonly filter: UsageFilter
 }
 
-/** The calls of one outcome. */
 export interface OutcomeCalls {
   readonly outcome: string
   readonly calls: number

@@ -50,7 +50,6 @@ const tooManyParams = (method: string, most: number, found: number): string =>
     ? `${method} takes no parameters, got ${found}`
     : `${method} takes at most ${most} parameter${most === 1 ? '' : 's'}, got ${found}`
 
-/** A rule, compiled. */
 interface CompiledRule {
   /** The first issue of the value. */
   validate(value: Json): Issue | undefined

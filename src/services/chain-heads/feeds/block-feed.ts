@@ -1,7 +1,6 @@
 import type { Verification } from '../../../plugin/reply.ts'
 import type { LinkedBlock } from '../recent-blocks.ts'
 
-/** A block of a feed. */
 export interface FeedBlock extends LinkedBlock {
   /** The block's own timestamp, in ms since 1970. */
   readonly timestampMs?: number
