@@ -8,8 +8,8 @@ import type { Handler } from '../plugin/plugin.ts'
 import { PluginFault, defaultPluginTimeoutMs, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { Heads } from '../services/chain-heads/index.ts'
-import { composeEventRules } from '../services/event-rules.ts'
-import type { EventRules, MethodDescription, MethodTable, Services } from '../services/index.ts'
+import { composeEventRules, currentEventRules } from '../services/event-rules.ts'
+import type { EventRules, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
@@ -21,7 +21,7 @@ import { explainStages } from './explain-stages.ts'
 import type { CallToExplain, StageExplanation } from './explain-stages.ts'
 import { guardStage } from './guard-stage.ts'
 import { withCallMetrics } from './call-metrics.ts'
-import { composeAdmission, composeHandlers, composePrices, offersMethod } from './pipeline.ts'
+import { composeAdmission, composeDescriptions, composeHandlers, composePrices, offersMethod } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import { PluginCalls } from './plugin-calls.ts'
 import { sharerIndexOf } from './shared-calls.ts'
@@ -74,20 +74,9 @@ export const buildNetwork = async (
   const heads = openNetworkHeads(config, host, singletons)
   const offers = (method: string, context?: Partial<CallContext>) => offersMethod(stages, method, context)
   const methods = openMethodTable(config.methods, { name: config.name, chainId: config.chainId, version: host.version })
-  const describeMethods: Services['describeMethods'] = context =>
-    stages
-      .reduce((described, { stage }) => stage.describeMethods?.(described) ?? described, describeTable(methods))
-      .filter(({ name }) => offers(name, context))
+  const describeMethods = composeDescriptions(stages, methods)
   const priceOf = composePrices(stages, methods)
-  const servingEvents = (): EventRules => host.servingEvents?.(config.name) ?? eventRulesOf(stages)
-  const events: EventRules = {
-    refuse: (key, origin) => servingEvents().refuse(key, origin),
-    charge: (payer, credits) => servingEvents().charge(payer, credits),
-    costOf: kind => servingEvents().costOf(kind),
-    verifyLogs: block => servingEvents().verifyLogs(block),
-    logsVerifiedBy: () => servingEvents().logsVerifiedBy(),
-    priceOfLogs: credits => servingEvents().priceOfLogs(credits),
-  }
+  const events = currentEventRules(() => host.servingEvents?.(config.name) ?? eventRulesOf(stages))
   const calls = singletons.get('plugin-calls', null, () => new PluginCalls(host.clock, host.log))
   const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, priceOf, events })
   for (const [i, step] of config.steps.entries()) {
@@ -210,14 +199,6 @@ const stopParts = async (network: string, { stages, singletons }: PipelineParts,
   for (const { step, stage } of stages) await stopPart(step.name, () => stage.stop?.())
   await stopPart('a singleton', () => singletons.release())
 }
-
-const describeTable = (table: MethodTable): readonly MethodDescription[] =>
-  table.names.flatMap(name => {
-    const method = table.get(name)
-    if (method === undefined) return []
-    const { cost: credits, eventCosts: eventCredits } = method
-    return [{ name, credits, ...(eventCredits && { eventCredits }), params: method.describeParams() }]
-  })
 
 /** The series of the network are removed with its last pipeline. Held first, so that they are released last. */
 const holdSeries = ({ name: network }: NetworkConfig, { metrics }: HostServices, singletons: SingletonReferences): void => {

@@ -3,7 +3,7 @@ import type { Call, CallContext, Origin } from '../plugin/call.ts'
 import type { DirectHandler, DirectNext } from '../plugin/direct-stage.ts'
 import type { Stage } from '../plugin/plugin.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
-import type { MethodTable, Services } from '../services/index.ts'
+import type { MethodDescription, MethodTable, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import type { InFlight } from '../util/async.ts'
 import { sharerIndexOf, variantReader, varies, withoutCaller } from './shared-calls.ts'
@@ -107,6 +107,22 @@ export const offersMethod = (stages: readonly PipelineStage[], method: string, c
   }
   return true
 }
+
+/** The methods that no stage refuses, as developers read of them. The stages are known once calls arrive. */
+export const composeDescriptions =
+  (stages: readonly PipelineStage[], methods: MethodTable): Services['describeMethods'] =>
+  context =>
+    stages
+      .reduce((described, { stage }) => stage.describeMethods?.(described) ?? described, describeTable(methods))
+      .filter(({ name }) => offersMethod(stages, name, context))
+
+const describeTable = (table: MethodTable): readonly MethodDescription[] =>
+  table.names.flatMap(name => {
+    const method = table.get(name)
+    if (method === undefined) return []
+    const { cost: credits, eventCosts: eventCredits } = method
+    return [{ name, credits, ...(eventCredits && { eventCredits }), params: method.describeParams() }]
+  })
 
 /** The stages are known once calls arrive. Few have a price. */
 export const composePrices = (stages: readonly PipelineStage[], methods: MethodTable): Services['priceOf'] => {

@@ -23,6 +23,16 @@ export interface EventRules {
   priceOfLogs(credits: number): number
 }
 
+/** The rules that `current` returns when they are asked. */
+export const currentEventRules = (current: () => EventRules): EventRules => ({
+  refuse: (key, origin) => current().refuse(key, origin),
+  charge: (payer, credits) => current().charge(payer, credits),
+  costOf: kind => current().costOf(kind),
+  verifyLogs: block => current().verifyLogs(block),
+  logsVerifiedBy: () => current().logsVerifiedBy(),
+  priceOfLogs: credits => current().priceOfLogs(credits),
+})
+
 /** The rules of all stages of a pipeline: each may refuse, and have a price of logs; the first that has another rule decides. */
 export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventRules => {
   const charging = rules.find(({ charge }) => charge !== undefined)
