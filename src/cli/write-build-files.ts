@@ -9,7 +9,7 @@ import { operations } from '../portal/operations/index.ts'
 import { operatorRoutes } from '../portal/operator/operator-app.ts'
 import { routes as portalRoutes } from '../portal/portal-app.ts'
 import { useStepSchema } from '../config/steps.ts'
-import { ajvSchemaOf, ruleCompiler } from '../services/method-table/check-params.ts'
+import { ajvSchemaOf, ruleSchemas } from '../services/method-table/check-params.ts'
 import { caseFileSchema } from '../testing/case-schema.ts'
 import { loadBuiltInPlugins } from './built-in-plugins.ts'
 import { writeBundle } from './write-bundle.ts'
@@ -17,7 +17,7 @@ import { writeBundle } from './write-bundle.ts'
 const plugins = await loadBuiltInPlugins()
 const tables = writeParsedTables(fileURLToPath(new URL('../../../configs', import.meta.url)))
 const rules = tables.flatMap(({ entries }) => [...entries.values()].flatMap(({ positions = [] }) => positions.map(({ rule }) => rule)))
-ruleCompiler.write(rules.map(ajvSchemaOf))
+ruleSchemas.write(rules.map(ajvSchemaOf))
 const inputs = [
   ...operations.map(({ input }) => input),
   ...[...operatorRoutes, ...portalRoutes].flatMap(({ query, body }) => [query, body]),

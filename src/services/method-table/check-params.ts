@@ -64,8 +64,8 @@ export const createRuleCompiler = (): CompileRule => {
   const compiled = new Map<string, CompiledRule>()
   return rule =>
     getOrCreate(compiled, JSON.stringify(rule), () => {
-      if (!ruleCompiler.isWritten(ajvSchemaOf(rule))) loadAjv() // the first call would wait for it, and all calls behind it
-      return compileOnFirstUse(() => ruleCompiler.compile(ajvSchemaOf(rule)), createNormalizer(rule))
+      if (!ruleSchemas.isWritten(ajvSchemaOf(rule))) loadAjv() // the first call would wait for it, and all calls behind it
+      return compileOnFirstUse(() => ruleSchemas.compile(ajvSchemaOf(rule)), createNormalizer(rule))
     })
 }
 
@@ -131,10 +131,10 @@ export const createAjv = ({ allErrors = false, isWritten = false } = {}): Ajv =>
 }
 
 /** Rules as ajvSchemaOf() makes them. */
-export const createRuleCompiler = (folder = writtenFolder('rules')): SchemaCompiler =>
+export const createRuleSchemas = (folder = writtenFolder('rules')): SchemaCompiler =>
   new SchemaCompiler({ folder, scope: { checkOf }, createAjv: isWritten => createAjv({ isWritten }) })
 
-export const ruleCompiler = createRuleCompiler()
+export const ruleSchemas = createRuleSchemas()
 
 /** The rule for Ajv: members are also checked under their aliases, and may be `null`. */
 export const ajvSchemaOf = (rule: Rule): AnySchemaObject => ({

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
-import { ajvSchemaOf, createRuleCompiler, ruleCompiler } from '../../../src/services/method-table/check-params.ts'
+import { ajvSchemaOf, createRuleSchemas, ruleSchemas } from '../../../src/services/method-table/check-params.ts'
 import { check, hex, isRefused, shippedMethods, shippedTable } from './shipped-table.ts'
 
 const digit = fc.constantFrom(...'0123456789abcdefABCDEF')
@@ -35,10 +35,10 @@ const calls: fc.Arbitrary<readonly [string, readonly Json[]]> = fc.oneof(
 
 t.test('the build has written the code of each rule of the shipped table, and it says what Ajv says', async t => {
   const rules = [...shippedTable.entries.values()].flatMap(({ positions = [] }) => positions.map(({ rule }) => rule))
-  const ajv = createRuleCompiler(t.testdir())
+  const ajv = createRuleSchemas(t.testdir())
   const validators = rules.map(ajvSchemaOf).map(schema => {
-    t.ok(ruleCompiler.isWritten(schema))
-    return [ruleCompiler.compile(schema), ajv.compile(schema)] as const
+    t.ok(ruleSchemas.isWritten(schema))
+    return [ruleSchemas.compile(schema), ajv.compile(schema)] as const
   })
   const value = fc.oneof(
     calls.chain(([, params]) => fc.constantFrom(...params)),
