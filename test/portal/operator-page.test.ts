@@ -299,6 +299,25 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('h1:has-text("alice")')
   })
 
+  t.test('from failed calls of an account, network or method a link leads to the last ones', async t => {
+    const last = 'section[aria-label="Last requests"] tr:has-text("eth_getBalance"):has-text("Invalid params (-32602)")'
+    await openPage(page, 'Errors')
+    await page.click('tr:has-text("devnet"):has-text("Invalid params (-32602)") a:text-is("Last calls")')
+    await page.waitForSelector(last)
+    t.match(page.url(), /alice\?by=requests&network=devnet&outcome=params$/)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('a:text-is("All networks and methods")')
+    await page.waitForSelector(last)
+    t.match(page.url(), /alice\?by=requests&outcome=params$/)
+    await page.click('text="By method"')
+    await page.click('tr:has-text("eth_getBalance") td:nth-child(3) a')
+    await page.waitForSelector(last)
+    t.match(page.url(), /method=eth_getBalance/)
+    await openPage(page, 'Traffic')
+    await page.click('tr:has-text("alice") td:nth-child(3) a')
+    await page.waitForSelector(last)
+  })
+
   t.test('a request is found by the id that a customer quotes, without its parameters', async t => {
     await openPage(page, 'Requests')
     await page.fill('main [name=id]', `${quotedId}?`)
@@ -434,15 +453,25 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('h1:has-text("busy")')
   })
 
-  t.test('a node is drained and put back; the dialog says what is left, and a network without a usable node comes first', async t => {
+  t.test('a node is drained and put back; the dialog says what is left, and the row keeps its place', async t => {
     await openPage(page, 'Nodes')
     await page.waitForSelector('td:has-text("100 %")')
-    t.match(await page.textContent('tr:has-text("node-1")'), /^node-1 usable0100 %0/)
-    await page.click('[aria-label="Drain left"]')
+    const cells = await page.locator('tbody tr:has(td:has-text("node-1")) td').allTextContents()
+    t.match(cells, [/^node-1/, 'usable', '0', /^\d+$/, '100 %', '0'])
+    await page.click('[aria-label="Drain left (pair)"]')
     await page.waitForSelector('dialog:has-text("Drain left of pair?"):has-text("1 of 2 nodes stays usable.")')
     t.equal(await page.locator('dialog button.danger').count(), 0, 'it can be put back')
     await page.click('dialog button:text-is("Cancel")')
-    await page.click('[aria-label="Drain node-1"]')
+    const names = () => page.locator('tbody tr:not(.detail) > :first-child .row-name').allTextContents()
+    const before = await names()
+    t.same(before, ['devnet', 'node-1', 'pair', 'left', 'right'])
+    await page.click('[aria-label="Drain right (pair)"]')
+    await page.click('dialog button.final')
+    await page.waitForSelector('tr:has-text("right") .badge:text-is("drained")')
+    t.same(await names(), before, 'although its network has a problem now')
+    await page.click('[aria-label="Put back right (pair)"]')
+    await page.waitForSelector('tr:has-text("right") .badge:text-is("usable")')
+    await page.click('[aria-label="Drain node-1 (devnet)"]')
     await page.waitForSelector('dialog [role=alert]:has-text("It is the last usable node of devnet.")')
     t.same(await findAccessibilityViolations(page), [])
     await page.click('dialog button:text-is("Drain all the same")')
@@ -452,7 +481,10 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('nav a[title="1 node cannot be used"] .badge.danger')
     await page.waitForSelector('li:has-text("node-1"):has-text("drained"):has-text("For"):has-text("(since")')
     await page.click('li a:text-is("node-1")')
-    await page.waitForSelector('.network[aria-label=devnet]:first-of-type .badge:text-is("unavailable")')
+    await page.waitForSelector('.network[aria-label=devnet] .heading .badge:text-is("unavailable")')
+    await page.waitForSelector('tr[aria-current]:has-text("node-1")')
+    await page.click('a:text-is("All networks")')
+    await page.waitForSelector('tr.group:first-child:has-text("devnet") .badge:text-is("unavailable")')
     await openPage(page, 'Home')
     await page.click('[aria-label="Put back node-1 (devnet)"]')
     await page.locator('.attention li:has-text("node-1")').waitFor({ state: 'detached' })
@@ -463,11 +495,16 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       const found = incidents.find(({ node, kind }) => node === 'left' && kind === 'drained')
       return found && (found.ended === null ? 'ongoing' : 'ended')
     })`
+    // The response to a change waits until it is in force: the list agrees with it at once.
     await page.evaluate(`fetch('/api/v1/nodes/pair/left/drain', { method: 'POST' })`)
-    await waitUntil(async () => (await page.evaluate(stateOf)) === 'ongoing')
-    await page.evaluate(`fetch('/api/v1/nodes/pair/left/undrain', { method: 'POST' })`)
-    await waitUntil(async () => (await page.evaluate(stateOf)) === 'ended')
+    t.equal(await page.evaluate(stateOf), 'ongoing')
     await openPage(page, 'Home')
+    const ongoing = '[aria-label="Incidents of the last 24 hours"] tr:has-text("left"):has-text("drained"):has-text("ongoing")'
+    await page.waitForSelector(ongoing)
+    await page.click('[aria-label="Put back left (pair)"]')
+    // Within the 15 s after which the page reads by itself.
+    await page.locator(ongoing).waitFor({ state: 'detached', timeout: 8_000 })
+    t.equal(await page.evaluate(stateOf), 'ended')
     await page.waitForSelector('[aria-label="Incidents of the last 24 hours"] tr:has-text("left"):has-text("drained")')
     t.same(await findAccessibilityViolations(page), [])
     await page.click('[aria-label="Incidents of the last 24 hours"] a:text-is("left")')
@@ -486,7 +523,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Home')
     await page.waitForSelector('.attention li:has-text("right"):has-text("Logs methods: a circuit breaker is open")')
     await openPage(page, 'Nodes')
-    await page.click('[aria-label="Drain left"]')
+    await page.click('[aria-label="Drain left (pair)"]')
     await page.waitForSelector('dialog [role=alert]:has-text("It is the only node that gets calls of the class logs of pair.")')
     t.match(await page.textContent('dialog button.danger'), 'Drain all the same')
     t.same(await findAccessibilityViolations(page), [])
@@ -512,7 +549,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     })
     const callsAt = ({ received }: typeof pair.left) => received.filter(({ method }) => method === 'eth_gasPrice').length
     await openPage(page, 'Nodes')
-    await page.click('[aria-label="Show charts: pair"]')
+    await page.click('tr.group a:text-is("pair")')
     t.match(page.url(), /\?network=pair$/)
     await page.click('[aria-label="Drain left"]')
     await page.click('dialog button.final')
@@ -544,7 +581,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     const listed = 'section[aria-label="Drained, and not in the configuration"]'
     await waitUntil(async () => {
       await page.reload()
-      await page.waitForSelector('.network')
+      await page.waitForSelector('tr.group')
       return (await page.locator(`${listed} >> text="pair/right"`).count()) === 1
     })
     await page.waitForSelector(`${listed} td:has-text("by admin session (operator)")`)
@@ -554,30 +591,49 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     deployment.writeNetwork('pair', written)
     await waitUntil(async () => {
       await page.reload()
-      await page.waitForSelector('.network')
-      return (await page.locator('.network[aria-label=pair] tr:has-text("right") .badge:not(:text-is("drained"))').count()) === 1
+      await page.waitForSelector('tr.group')
+      return (await page.locator('tr:has-text("right") .badge:not(:text-is("drained"))').count()) === 1
     })
   })
 
-  t.test('of hundreds of networks 50 are shown at a time; search, problems and links find the others', async t => {
+  t.test('of hundreds of nodes 100 are shown at a time; search, problems and links find the others, and each column sorts', async t => {
     await page.route('**/api/v1/nodes', async route => {
-      const json = (await (await route.fetch()).json()) as { networks: { name: string }[] }
+      type Network = { readonly name: string; readonly upstreams: readonly { readonly lagBlocks: number }[] }
+      const json = (await (await route.fetch()).json()) as { networks: Network[] }
       const pair = json.networks.find(({ name }) => name === 'pair')
-      const many = Array.from({ length: 500 }, (_, i) => ({ ...pair, name: `chain-${String(i).padStart(3, '0')}` }))
+      const upstreamsOf = (i: number) => pair?.upstreams.map((each, n) => ({ ...each, lagBlocks: i === 320 && n === 1 ? 77 : i % 7 }))
+      const many = Array.from({ length: 500 }, (_, i) => ({
+        ...{ ...pair, name: `chain-${String(i).padStart(3, '0')}` },
+        upstreams: i === 400 ? pair?.upstreams.map(each => ({ ...each, condition: 'notUsable', because: 'it is down' })) : upstreamsOf(i),
+      }))
       await route.fulfill({ json: { ...json, networks: many } })
     })
     await page.goto(`${gateway.admin}/operator/nodes`)
-    await page.waitForSelector('.network[aria-label=chain-000]')
-    t.equal(await page.locator('.network').count(), 50)
-    t.ok(Number(await page.evaluate('document.querySelectorAll("*").length')) < 3_000)
+    await page.waitForSelector('tr.group:has-text("chain-000")')
+    t.match(await page.textContent('tr.group'), /chain-400/, 'what has problems comes first')
+    t.equal(await page.locator('tr.group').count(), 50)
+    t.ok(Number(await page.evaluate('document.querySelectorAll("*").length')) < 5_000)
     await page.click('.pager button:text-is("Next")')
-    await page.waitForSelector('.network[aria-label=chain-050]')
-    await page.waitForSelector('.pager:has-text("51–100 of 500")')
+    await page.waitForSelector('tr.group:has-text("chain-050")')
+    await page.waitForSelector('.pager:has-text("101–200 of 1,000")')
     await page.fill('[type=search]', 'chain-49')
-    await page.waitForSelector('.network[aria-label=chain-499]')
-    t.equal(await page.locator('.network').count(), 10, 'from the first one on')
-    await page.goto(`${gateway.admin}/operator/nodes?network=chain-321`)
-    await page.waitForSelector('.network[aria-label=chain-321] table')
+    await page.waitForSelector('tr.group:has-text("chain-499")')
+    t.equal(await page.locator('tr.group').count(), 10, 'from the first one on')
+    await page.fill('[type=search]', 'not usable right')
+    await page.waitForSelector('tr:not(.group):has-text("right"):has(.badge:text-is("not usable"))')
+    t.equal(await page.locator('tbody tr:not(.group, .detail)').count(), 1, 'by state and name')
+    await page.fill('[type=search]', '')
+    await page.click('text=With problems (2)')
+    await page.waitForSelector('tr.group:has-text("chain-400")')
+    t.equal(await page.locator('tr.group').count(), 1)
+    await page.click('text=All (1,000)')
+    await page.click('th button:text-is("Lag")')
+    await page.waitForSelector('th[aria-sort=descending]:has-text("Lag")')
+    await page.waitForSelector('tbody tr:first-child:has-text("right"):has-text("chain-320"):has-text("77")')
+    t.match(page.url(), /sort=-lag/)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('tbody tr:first-child a:text-is("right")')
+    await page.waitForSelector('.network[aria-label=chain-320] tr[aria-current]:has-text("right")')
     t.same(await findAccessibilityViolations(page), [])
     await page.unroute('**/api/v1/nodes')
   })
@@ -593,6 +649,10 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Nodes')
     await page.goto(`${gateway.admin}/operator/nodes?network=pair`)
     await page.waitForSelector('tr:has-text("left"):has-text("HTTP 503"):has-text("eth_gasPrice")')
+    t.match(
+      await page.getAttribute('section[aria-label^="What nodes have failed with"] tr:has-text("HTTP 503") a', 'href'),
+      /requests\?id=/,
+    )
     await page.waitForSelector('tr:has-text("left") + tr:has-text("Attempts fail with HTTP 503")')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Errors')

@@ -12,8 +12,18 @@ interface Column<Row> {
    * second one `rest`, which has the room that `restEnd` leaves; the third one all other columns.
    */
   readonly narrow?: 'state' | 'name' | 'end' | 'rest' | 'restEnd'
+  /** What the order calls it: its title sorts by it. */
+  readonly sort?: string
   /** Null, or nothing, is left out where rows are cards. */
   cell(row: Row): ComponentChildren
+}
+
+/** The rows come in it already. */
+export interface TableOrder {
+  /** `sort` of a column. */
+  readonly by: string
+  readonly isDescending: boolean
+  sortBy(column: string): void
 }
 
 interface TableProps<Row> {
@@ -27,6 +37,13 @@ interface TableProps<Row> {
   detailOf?(row: Row): ComponentChildren
   /** A click on a row; a button in it does the same, for the keyboard. */
   onOpen?(row: Row): void
+  readonly order?: TableOrder | undefined
+  /** The heading of the rows that follow each other with the same key; undefined where the rows are in no groups. */
+  readonly groups?: { keyOf(row: Row): string; heading(row: Row): ComponentChildren } | undefined
+  /** The row that the page is about. */
+  isChosen?(row: Row): boolean
+  /** Its titles stay in sight where the window has room for all columns. */
+  readonly isLong?: boolean
 }
 
 /** Not where it is on a control in the row, or ends the selection of a text. */
@@ -43,25 +60,36 @@ const maxNarrowColumns = 2
 const minNumbersInRow = 3
 
 /** In a narrow window, the rows of many columns are cards or a few lines; a table of few scrolls by itself where it must. */
-export const Table = <Row,>({ caption, columns, rows, keyOf, total, detailOf, onOpen }: TableProps<Row>) => (
-  <section class="scroll" tabIndex={0} aria-label={caption}>
+export const Table = <Row,>({ caption, columns, rows, keyOf, total, detailOf, onOpen, ...rest }: TableProps<Row>) => (
+  <section class={rest.isLong ? 'scroll long' : 'scroll'} tabIndex={0} aria-label={caption}>
     <table class={narrowClassOf(columns)}>
       <thead>
         <tr>
           {columns.map(column => (
-            <th key={column.title} scope="col" class={classOf(column)}>
-              {column.title}
-            </th>
+            <ColumnTitle key={column.title} column={column} order={rest.order} />
           ))}
         </tr>
       </thead>
       <tbody>
-        {rows.map(row => {
+        {rows.map((row, i) => {
           const detail = detailOf?.(row)
           const classes = [...(onOpen === undefined ? [] : ['opens']), ...(detail === undefined ? [] : ['with-detail'])]
+          const before = rows[i - 1]
+          const isFirst = before === undefined || rest.groups?.keyOf(before) !== rest.groups?.keyOf(row)
           return (
             <Fragment key={keyOf(row)}>
-              <tr class={classes.join(' ') || undefined} onClick={onOpen && (event => isOnRow(event) && onOpen(row))}>
+              {rest.groups !== undefined && isFirst && (
+                <tr class="group">
+                  <th scope="rowgroup" colSpan={columns.length}>
+                    {rest.groups.heading(row)}
+                  </th>
+                </tr>
+              )}
+              <tr
+                class={classes.join(' ') || undefined}
+                aria-current={rest.isChosen?.(row) ? 'true' : undefined}
+                onClick={onOpen && (event => isOnRow(event) && onOpen(row))}
+              >
                 {columns.map(column => (
                   <td key={column.title} class={classOf(column)} data-label={column.title} data-narrow={column.narrow}>
                     {column.cell(row)}
@@ -91,6 +119,28 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total, detailOf, on
     </table>
   </section>
 )
+
+interface ColumnTitleProps {
+  readonly column: Pick<Column<never>, 'title' | 'isNumber' | 'isTime' | 'sort'>
+  readonly order: TableOrder | undefined
+}
+
+const ColumnTitle = ({ column, order }: ColumnTitleProps) => {
+  const { title, sort } = column
+  const isSortable = order !== undefined && sort !== undefined
+  const direction = order?.isDescending ? 'descending' : 'ascending'
+  return (
+    <th scope="col" class={classOf(column)} aria-sort={isSortable && order.by === sort ? direction : undefined}>
+      {isSortable ? (
+        <button type="button" class="sort" onClick={() => order.sortBy(sort)}>
+          {title}
+        </button>
+      ) : (
+        title
+      )}
+    </th>
+  )
+}
 
 const narrowClassOf = (columns: readonly Pick<Column<never>, 'isNumber' | 'narrow'>[]): string | undefined => {
   if (columns.some(({ narrow }) => narrow !== undefined)) return 'brief'

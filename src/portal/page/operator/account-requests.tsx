@@ -8,9 +8,9 @@ import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { formatClock, formatLatency, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
-import { queryMember } from '../router.ts'
+import { queryMember, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
-import { NetworkLink, NodeLink, RequestLink } from './links.tsx'
+import { NetworkLink, NodeLink, PageLink, RequestLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accountUsage
@@ -31,16 +31,30 @@ interface AccountRequestsProps {
 
 /** What a customer means by "my calls fail": the last ones, and why, without their parameters. */
 export const AccountRequests = ({ path, keys }: AccountRequestsProps) => {
-  const [key, outcome] = [queryMember('key'), queryMember('outcome', 'failed')]
-  const kind = kinds.find(({ value }) => value === outcome.value)?.value ?? 'failed'
-  const query = { limit: '20', ...(key.value !== '' && { key: key.value }), ...(kind !== 'all' && { outcome: kind }) }
+  const [key, network, method] = [queryMember('key'), queryMember('network'), queryMember('method')]
+  const outcome = queryMember('outcome', 'failed')
+  const isOne = !kinds.some(({ value }) => value === outcome.value)
+  const chosen = { key: key.value, network: network.value, method: method.value, outcome: outcome.value === 'all' ? '' : outcome.value }
+  const query = Object.entries({ limit: '20', ...chosen }).filter(([, value]) => value !== '')
   const found = useRequest<AccountRequestsJson>(`${path}/requests?${new URLSearchParams(query)}`)
+  // An outcome, a network or a method comes from a link.
+  const linked = [network.value, method.value].filter(Boolean).join(', ')
   const names = keys.map(({ id, name, hint }) => ({ value: id, label: `${name} …${hint}`.trim() }))
   return (
     <>
       <div class="controls">
-        <Segments label={texts.usage.outcome} options={kinds} value={kind} onChange={outcome.set} />
+        <Segments
+          label={texts.usage.outcome}
+          options={isOne ? [...kinds, { value: outcome.value, label: formatOutcome(outcome.value) }] : kinds}
+          value={outcome.value}
+          onChange={outcome.set}
+        />
         <Select label={text.key} options={[{ value: '', label: texts.all }, ...names]} value={key.value} onChange={key.set} />
+        {linked !== '' && (
+          <p class="linked">
+            {linked} <PageLink to={withQuery({ network: '', method: '' })}>{text.showAll}</PageLink>
+          </p>
+        )}
       </div>
       <WhenLoaded from={found} skeleton={<Skeleton height={10} />}>
         {({ isLogged, requests }) =>

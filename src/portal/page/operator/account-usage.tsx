@@ -57,7 +57,7 @@ export const AccountUsage = ({ path, name, keys }: AccountUsageProps) => {
       ) : view === 'requests' ? (
         <AccountRequests path={path} keys={keys} />
       ) : (
-        <CallsBy path={path} by={view} days={days} keys={keys} />
+        <CallsBy path={path} name={name} by={view} days={days} keys={keys} />
       )}
     </>
   )
@@ -87,12 +87,12 @@ const CallsOverTime = ({ found: { from, to, groups, total } }: { readonly found:
   )
 }
 
-interface CallsByProps extends Pick<AccountUsageProps, 'path' | 'keys'> {
+interface CallsByProps extends Pick<AccountUsageProps, 'path' | 'name' | 'keys'> {
   readonly by: Exclude<(typeof views)[number], 'errors' | 'requests'>
   readonly days: string
 }
 
-const CallsBy = ({ path, by, days, keys }: CallsByProps) => {
+const CallsBy = ({ path, name: account, by, days, keys }: CallsByProps) => {
   const nameOf = (id: string): string => {
     const key = keys.find(each => each.id === id)
     return key === undefined ? id : `${key.name} …${key.hint}`.trim()
@@ -105,7 +105,9 @@ const CallsBy = ({ path, by, days, keys }: CallsByProps) => {
           <GroupTable
             caption={text.views[by]}
             by={by}
-            groups={by === 'key' ? groups.map(group => ({ ...group, name: nameOf(group.name) })) : groups}
+            failedOf={name => ({ account, of: { [by]: name } })}
+            groups={groups}
+            nameOf={by === 'key' ? nameOf : undefined}
           />
         )
       }
@@ -119,7 +121,7 @@ const AccountErrors = ({ name, days }: { readonly name: string; readonly days: n
   const report = useRequest<ErrorReport>(`/errors?${new URLSearchParams({ account: name, hours: String(hours) })}`)
   return (
     <WhenLoaded from={report} skeleton={<Skeleton height={8} />}>
-      {({ groups }) => (groups.length === 0 ? <p class="lead">{texts.errors.none}</p> : <ErrorTable groups={groups} />)}
+      {({ groups }) => (groups.length === 0 ? <p class="lead">{texts.errors.none}</p> : <ErrorTable groups={groups} account={name} />)}
     </WhenLoaded>
   )
 }

@@ -11,7 +11,7 @@ import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { formatPart } from './format-figures.ts'
-import { AccountLink, NetworkLink, NodeLink } from './links.tsx'
+import { AccountLink, FailedCallsLink, NetworkLink, NodeLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { rangeOptions } from './traffic.tsx'
 
@@ -41,9 +41,7 @@ export const Errors = () => {
         )}
       </div>
       <WhenLoaded from={report} skeleton={<Skeleton height={16} />}>
-        {({ groups }) =>
-          groups.length === 0 ? <EmptyState icon="check" title={texts.errors.none} /> : <ErrorTable groups={groups} hasAccounts />
-        }
+        {({ groups }) => (groups.length === 0 ? <EmptyState icon="check" title={texts.errors.none} /> : <ErrorTable groups={groups} />)}
       </WhenLoaded>
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
         {({ networks }) => <NodeFailures networks={networks.filter(({ name }) => network.value === '' || name === network.value)} />}
@@ -59,11 +57,11 @@ const cellsOf = ({ network, outcome, code, byGateway, calls, callsOfNetwork, acc
 
 interface ErrorTableProps {
   readonly groups: readonly ErrorGroup[]
-  /** They are those of several accounts. */
-  readonly hasAccounts?: boolean
+  /** Name of the account whose they are; undefined for those of all. */
+  readonly account?: string
 }
 
-export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => (
+export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
   <Table
     caption={operatorTexts.pages.errors}
     keyOf={({ network, outcome }) => `${network} ${outcome}`}
@@ -72,20 +70,26 @@ export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => 
       { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
       {
         title: texts.usage.outcome,
-        cell: ({ outcome, code }) => <Badge tone="danger">{formatOutcome(outcome, code)}</Badge>,
+        cell: ({ network, outcome, code, byGateway }) => (
+          <>
+            <Badge tone={byGateway ? 'danger' : 'neutral'}>{formatOutcome(outcome, code)}</Badge>
+            {account !== undefined && <LastCalls account={account} network={network} outcome={outcome} />}
+          </>
+        ),
       },
       { title: texts.errors.message, cell: ({ message }) => message },
       { title: text.fault, cell: ({ byGateway }) => (byGateway ? text.ofGateway : text.ofCaller) },
       { title: texts.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
       { title: text.share, isNumber: true, cell: ({ calls, callsOfNetwork }) => formatPart(calls / Math.max(1, callsOfNetwork)) },
-      ...(hasAccounts
+      ...(account === undefined
         ? [
             { title: text.accounts, isNumber: true, cell: ({ accounts }: ErrorGroup) => formatNumber(accounts) },
             {
               title: text.most,
-              cell: ({ most, calls }: ErrorGroup) => (
+              cell: ({ most, calls, network, outcome }: ErrorGroup) => (
                 <>
                   <AccountLink name={most.name} id={most.account} /> <span class="since one-line">{formatPart(most.calls / calls)}</span>
+                  {most.name !== '' && <LastCalls account={most.name} network={network} outcome={outcome} />}
                 </>
               ),
             },
@@ -93,6 +97,14 @@ export const ErrorTable = ({ groups, hasAccounts = false }: ErrorTableProps) => 
         : []),
     ]}
   />
+)
+
+const LastCalls = ({ account, network, outcome }: { readonly account: string; readonly network: string; readonly outcome: string }) => (
+  <p class="one-line">
+    <FailedCallsLink account={account} of={{ network, outcome }}>
+      {text.lastCalls}
+    </FailedCallsLink>
+  </p>
 )
 
 /** Counted by this gateway alone, as usage names no nodes; over time they are on Nodes. */

@@ -22,7 +22,7 @@ import { DrainNode } from './drain-node.tsx'
 import { formatCount, formatMiB, formatRate, formatShare, toMiB, toneOfFailures } from './format-figures.ts'
 import { Incidents } from './incidents.tsx'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
-import { NodeTimes, NodeWhy, byProblem, classesDown, needsAttention, toneOfNode, useNodes } from './node-state.tsx'
+import { LastFailure, NodeTimes, NodeWhy, byProblem, classesDown, needsAttention, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -101,6 +101,7 @@ const nodeRow = (network: NetworkNodes, node: NodeJson, wrong: readonly Evidence
       <>
         <WrongResults evidence={wrong} />
         <NodeWhy node={node} />
+        {condition !== 'drained' && <LastFailure node={node} />}
         <NodeTimes node={node} />
       </>
     ),
@@ -168,7 +169,7 @@ const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: Attention
     )
   return (
     <>
-      <NetworksDown networks={networks.filter(({ state }) => state === 'down')} />
+      <NetworksDown networks={networks.filter(({ state }) => state === 'down')} overview={overview} />
       <ul class="card attention" aria-label={text.attention}>
         {rows.map(({ key, tone, state, subject, why, action }) => (
           <li key={key}>
@@ -190,11 +191,19 @@ const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: Attention
 const effectOn = ({ upstreams }: NetworkNodes): string =>
   upstreams.some(({ partner, usable }) => partner && usable !== false) ? text.callsToPartner : text.callsFail
 
+/** `; in the last 9 s, 11 of 11 calls failed`: the last minute may be one from before the outage for the most part. */
+const failedNow = (network: OverviewJson['networks'][number] | undefined): string => {
+  const { seconds = 0, calls = 0, failedCalls = 0 } = network?.newest ?? {}
+  if (failedCalls === 0) return ''
+  const failed = `${formatNumber(failedCalls)} ${texts.of} ${formatNumber(calls)} ${text.callsFailed}`
+  return `; ${text.inTheLast} ${Math.round(seconds)}\u00a0s, ${failed}`
+}
+
 /** What callers notice: before anything else. */
-const NetworksDown = ({ networks }: Pick<NodesJson, 'networks'>) => {
+const NetworksDown = ({ networks, overview }: Pick<NodesJson, 'networks'> & { readonly overview: OverviewJson }) => {
   if (networks.length === 0) return null
   const describe = (network: NetworkNodes): string =>
-    `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes}), ${effectOn(network)}`
+    `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes}), ${effectOn(network)}${failedNow(overview.networks.find(({ name }) => name === network.name))}`
   const [first] = networks
   return networks.length === 1 && first !== undefined ? (
     <Banner tone="danger" title={describe(first)} />
@@ -245,7 +254,7 @@ const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
       <Figure
         label={<PageLink to="/operator/traffic?hours=1">{text.callsPerSecond}</PageLink>}
         value={formatRate(perSecond(total.calls))}
-        note={text.lastMinute}
+        note={`${text.inTheLast} ${Math.round(seconds)}\u00a0s`}
         testId="calls-per-second"
       />
       <Figure
@@ -262,7 +271,7 @@ const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
       <Figure
         label={<PageLink to="/operator/traffic?by=account&hours=1">{text.creditsPerSecond}</PageLink>}
         value={formatRate(perSecond(total.credits))}
-        note={text.lastMinute}
+        note={`${text.inTheLast} ${Math.round(seconds)}\u00a0s`}
       />
       <Figure label={text.cacheHits} value={formatShare(total.cacheHits)} note={text.cacheNote} />
     </section>

@@ -21,6 +21,19 @@ export const KeyLink = ({ account, id, name }: { readonly account: string; reado
   <Link to={`/operator/accounts/${account}?${new URLSearchParams({ by: 'requests', key: id })}`}>{name}</Link>
 )
 
+interface FailedCallsProps {
+  /** Name of the account. */
+  readonly account: string
+  /** Of what: any member is left out where all are meant. */
+  readonly of?: { readonly network?: string; readonly method?: string; readonly key?: string; readonly outcome?: string }
+  readonly children: ComponentChildren
+}
+
+/** What was logged of the failed calls of an account, and why each failed. */
+export const FailedCallsLink = ({ account, of = {}, children }: FailedCallsProps) => (
+  <Link to={`/operator/accounts/${account}?${new URLSearchParams({ by: 'requests', ...of })}`}>{children}</Link>
+)
+
 export const RequestLink = ({ id }: { readonly id: string }) => (
   <Link to={`/operator/requests?${new URLSearchParams({ id })}`}>
     <span class="breakable">{id}</span>
@@ -31,9 +44,9 @@ export const NetworkLink = ({ name, children = name }: { readonly name: string; 
   <Link to={`/operator/nodes?${new URLSearchParams({ network: name })}`}>{children}</Link>
 )
 
-/** The page of its network. */
+/** The page of its network, at its row. */
 export const NodeLink = ({ network, node }: { readonly network: string; readonly node: string }) => (
-  <NetworkLink name={network}>{node}</NetworkLink>
+  <Link to={`/operator/nodes?${new URLSearchParams({ network, node })}`}>{node}</Link>
 )
 
 /** Of the last hour. */

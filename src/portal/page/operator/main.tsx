@@ -1,9 +1,9 @@
-import { signal } from '@preact/signals'
+import { signal, useComputed } from '@preact/signals'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { loadLater } from '../components/load-later.tsx'
 import { Brand, Loading, NotFound, Shell, Support, ThemeSwitch, Unavailable } from '../components/shell.tsx'
-import type { NodesJson } from '../../operations/node-operations.ts'
+import type { NodeProblemsJson, NodesJson } from '../../operations/node-operations.ts'
 import { renderAfter } from '../render-after.ts'
 import { send, useRequest } from '../request.ts'
 import { path } from '../router.ts'
@@ -13,8 +13,7 @@ import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
 import { Audit } from './audit.tsx'
 import { Errors } from './errors.tsx'
-import { Home } from './home.tsx'
-import { NodesNow, countUnusable } from './node-state.tsx'
+import { NodesNow } from './node-state.tsx'
 import { loadSession, session } from './operator-session.ts'
 import { Requests } from './requests.tsx'
 import { Traffic } from './traffic.tsx'
@@ -23,16 +22,16 @@ import { operatorTexts } from './operator-texts.ts'
 const text = operatorTexts
 
 // Files of their own that need nothing of others that are loaded later.
+const observe = loadLater(() => import('./pages-observe.ts'))
 const configuration = loadLater(() => import('./configuration.tsx'))
-const nodesPage = loadLater(() => import('./nodes.tsx'))
 
 const pages = [
-  { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },
+  { path: '/operator', title: text.pages.home, Page: observe.component(code => code.Home), icon: 'home' },
   { path: '/operator/accounts', title: text.pages.accounts, Page: Accounts, icon: 'people' },
   { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic, icon: 'traffic' },
   { path: '/operator/errors', title: text.pages.errors, Page: Errors, icon: 'errors' },
   { path: '/operator/requests', title: text.pages.requests, Page: Requests, icon: 'requests' },
-  { path: '/operator/nodes', title: text.pages.nodes, Page: nodesPage.component(code => code.Nodes), icon: 'nodes' },
+  { path: '/operator/nodes', title: text.pages.nodes, Page: observe.component(code => code.Nodes), icon: 'nodes' },
   {
     path: '/operator/configuration',
     title: text.pages.configuration,
@@ -41,6 +40,8 @@ const pages = [
   },
   { path: '/operator/audit', title: text.pages.audit, Page: Audit, icon: 'audit' },
 ] as const
+
+const pagesOfNodes: readonly string[] = [text.pages.home, text.pages.nodes]
 
 const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
 
@@ -96,17 +97,21 @@ const SignIn = () => {
 
 const signOut = () => void signOutBy(send('POST', '/logout'))
 
+const hasNodes = (read: NodesJson | NodeProblemsJson | undefined): read is NodesJson => read !== undefined && 'networks' in read
+
 const Pages = () => {
   const host = session.value?.host
   const [, accountName] = accountPath.exec(path.value) ?? []
   const page = pages.find(each => each.path === path.value) ?? notFound
-  const nodes = useRequest<NodesJson>('/nodes')
-  const networks = nodes.data.value?.networks ?? []
-  const count = networks.reduce((sum, network) => sum + countUnusable(network), 0)
+  // The menu shows how many nodes cannot be used, on each page; the nodes themselves are long where there are hundreds.
+  const read = useRequest<NodesJson | NodeProblemsJson>(pagesOfNodes.includes(page.title) ? '/nodes' : '/overview/nodes')
+  const nodes = useComputed(() => (hasNodes(read.data.value) ? read.data.value : undefined))
+  const found = hasNodes(read.data.value) ? read.data.value.problems : read.data.value
+  const count = found?.unusableNodes ?? 0
   const problems = {
     count,
     text: text.nodes.cannotBeUsed[count === 1 ? 'one' : 'many'],
-    tone: networks.some(({ state }) => state === 'down') ? ('danger' as const) : ('warn' as const),
+    tone: (found?.downNetworks ?? 0) > 0 ? ('danger' as const) : ('warn' as const),
   }
   const shown =
     accountName === undefined
@@ -121,7 +126,7 @@ const Pages = () => {
       title={shown.title}
       onSignOut={signOut}
     >
-      <NodesNow.Provider value={nodes}>{shown.content}</NodesNow.Provider>
+      <NodesNow.Provider value={{ ...read, data: nodes }}>{shown.content}</NodesNow.Provider>
       <p class="lead page-end">
         <a href="/api/v1/openapi.json">{text.api}</a>
       </p>

@@ -5,6 +5,7 @@ import { now } from '../clock.ts'
 import type { Tone } from '../components/badge.tsx'
 import { formatAge, formatAuthor, formatMoment } from '../format.ts'
 import type { Loaded } from '../request.ts'
+import { RequestLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.nodes
@@ -44,10 +45,6 @@ export const rankOfNetwork = ({ state, upstreams }: NetworkNodes): number => {
 
 export const hasProblem = (network: NetworkNodes): boolean => rankOfNetwork(network) < 4
 
-/** How many of its nodes cannot be used; drained ones count where they leave the network without a usable node. */
-export const countUnusable = ({ state, upstreams }: NetworkNodes): number =>
-  upstreams.filter(({ condition }) => condition === 'notUsable' || (condition === 'drained' && state === 'down')).length
-
 /** Whose problem matters most, first; else by name. */
 export const byProblem = (one: NetworkNodes, other: NetworkNodes): number =>
   rankOfNetwork(one) - rankOfNetwork(other) || (one.name < other.name ? -1 : 1)
@@ -78,6 +75,20 @@ export const NodeWhy = ({ node: { because, reasons } }: { readonly node: NodeJso
       ))}
   </>
 )
+
+/** So long a failure may be the reason of what is now. */
+const maxFailureAgeMs = 3_600_000
+
+/** What an attempt has failed with last, and its request: in the log, and on Requests where its account has it logged. */
+export const LastFailure = ({ node: { errors } }: { readonly node: NodeJson }) => {
+  const [last] = errors
+  if (last === undefined || now.value - Date.parse(last.lastSeen) > maxFailureAgeMs) return null
+  return (
+    <p class="help">
+      {text.lastFailure} {last.error}, {last.method}, {formatMoment(last.lastSeen, now.value)}: <RequestLink id={last.requestId} />
+    </p>
+  )
+}
 
 /** Since when it is as it is, and when it answered last. */
 export const NodeTimes = ({

@@ -7,7 +7,7 @@ import { formatLatency, formatNumber, formatShare } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, pagerOffset, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { AccountLink, NetworkLink } from './links.tsx'
+import { AccountLink, FailedCallsLink, NetworkLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.traffic
@@ -35,6 +35,7 @@ export const Traffic = () => {
   const found = report.data.value
   return (
     <>
+      <p class="lead">{text.lead}</p>
       <div class="controls">
         <Select label={text.by} options={dimensions} value={by.value} onChange={value => changeQuery({ by: value, first: '' })} />
         <Select
@@ -68,17 +69,28 @@ export const Traffic = () => {
 
 interface GroupTableProps extends Pick<TrafficReport, 'by' | 'groups'> {
   readonly caption: string
+  /** What is shown of the name of a group; the name unless given. */
+  nameOf?: ((name: string) => string) | undefined
+  /** The failed calls of a group; undefined where they cannot be listed. */
+  failedOf?(name: string): Pick<Parameters<typeof FailedCallsLink>[0], 'account' | 'of'>
 }
 
-export const GroupTable = ({ caption, by, groups }: GroupTableProps) => (
+export const GroupTable = ({ caption, by, groups, nameOf = name => name, failedOf }: GroupTableProps) => (
   <Table
     caption={caption}
     keyOf={group => group.name}
     rows={groups}
     columns={[
-      { title: dimensions.find(({ value }) => value === by)?.label ?? by, cell: group => <GroupName by={by} group={group} /> },
+      {
+        title: dimensions.find(({ value }) => value === by)?.label ?? by,
+        cell: group => <GroupName by={by} group={{ ...group, name: nameOf(group.name) }} />,
+      },
       { title: texts.calls, isNumber: true, cell: group => formatNumber(group.calls) },
-      { title: text.failed, isNumber: true, cell: group => failedOf(group) },
+      {
+        title: text.failed,
+        isNumber: true,
+        cell: group => <Failed group={group} of={failedOf?.(group.name) ?? failedOfAccount(by, group)} />,
+      },
       { title: text.p50, isNumber: true, cell: group => formatLatency(group.p50Ms) },
       { title: text.p95, isNumber: true, cell: group => formatLatency(group.p95Ms) },
       { title: text.p99, isNumber: true, cell: group => formatLatency(group.p99Ms) },
@@ -89,8 +101,20 @@ export const GroupTable = ({ caption, by, groups }: GroupTableProps) => (
 )
 
 /** `12 (0.4 %)`; where it must be broken, before the bracket. */
-const failedOf = ({ failed, calls }: TrafficGroup): string =>
+const formatFailed = ({ failed, calls }: TrafficGroup): string =>
   failed === 0 ? '0' : `${formatNumber(failed)} (${formatShare(failed, calls).replace(' ', '\u00a0')})`
+
+const failedOfAccount = (by: string, { account = '' }: TrafficGroup) => (by === 'account' && account !== '' ? { account } : undefined)
+
+interface FailedProps {
+  readonly group: TrafficGroup
+  readonly of: ReturnType<NonNullable<GroupTableProps['failedOf']>> | undefined
+}
+
+const Failed = ({ group, of }: FailedProps) => {
+  const text = formatFailed(group)
+  return of === undefined || group.failed === 0 ? <span>{text}</span> : <FailedCallsLink {...of}>{text}</FailedCallsLink>
+}
 
 const GroupName = ({ by, group }: { readonly by: string; readonly group: TrafficGroup }) => {
   if (by === 'account') return <AccountLink name={group.account ?? ''} id={group.name} />

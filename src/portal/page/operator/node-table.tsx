@@ -1,0 +1,192 @@
+import { useEffect } from 'preact/hooks'
+import type { NodeJson } from '../../operations/node-operations.ts'
+import { nodeReasonLabels } from '../../state-labels.ts'
+import { now } from '../clock.ts'
+import { Badge } from '../components/badge.tsx'
+import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
+import { Table } from '../components/table.tsx'
+import { formatLatency, formatMoment, formatNumber } from '../format.ts'
+import { queryMember } from '../router.ts'
+import { DrainNode } from './drain-node.tsx'
+import { formatPart, formatShare } from './format-figures.ts'
+import { ErrorsLink, NetworkLink, NodeLink } from './links.tsx'
+import { byNetwork, doCallsFail, nextOrder, readOrder } from './node-rows.ts'
+import type { NetworkTraffic, NodeRow } from './node-rows.ts'
+import { LastFailure, NodeTimes, NodeWhy, nameClass, needsAttention, toneOfNode } from './node-state.tsx'
+import { operatorTexts } from './operator-texts.ts'
+
+const text = operatorTexts.nodes
+
+interface NodeTableProps {
+  readonly caption: string
+  readonly rows: readonly NodeRow[]
+  /** The rows are of several networks. */
+  readonly hasNetworks: boolean
+  /** Name of the node that a link leads to. */
+  readonly chosen?: string
+  onChanged(): void
+}
+
+/** One row a node: below its network, or in the order of a column. */
+export const NodeTable = ({ caption, rows, hasNetworks, chosen = '', onChanged }: NodeTableProps) => {
+  const sort = queryMember('sort')
+  const { by, isDescending } = readOrder(sort.value)
+  const isGrouped = hasNetworks && by === byNetwork
+  useEffect(() => {
+    if (chosen !== '') document.querySelector('tr[aria-current]')?.scrollIntoView({ block: 'center' })
+  }, [chosen])
+  const networkColumn = {
+    title: text.network,
+    sort: byNetwork,
+    cell: ({ network }: NodeRow) => <NetworkLink name={network.name} />,
+  }
+  return (
+    <Table
+      caption={caption}
+      keyOf={({ id }) => id}
+      rows={rows}
+      isLong
+      isChosen={({ node }) => chosen !== '' && node?.name === chosen}
+      order={{ by, isDescending, sortBy: column => sort.set(nextOrder(sort.value, column)) }}
+      groups={isGrouped ? { keyOf: ({ network }) => network.name, heading: row => <NetworkHeading {...row} /> } : undefined}
+      detailOf={detailOf}
+      columns={[
+        { title: text.upstream, sort: 'node', cell: row => <NodeName {...row} hasNetworks={hasNetworks} /> },
+        ...(hasNetworks && !isGrouped ? [networkColumn] : []),
+        {
+          title: text.state,
+          sort: 'state',
+          cell: ({ node }) => node && <Badge tone={toneOfNode(node)}>{text.conditions[node.condition]}</Badge>,
+        },
+        { title: text.lag, sort: 'lag', isNumber: true, cell: ({ node }) => formatNumber(node?.lagBlocks ?? null) },
+        { title: text.attempts, sort: 'attempts', isNumber: true, cell: ({ traffic }) => formatNumber(traffic?.requests ?? null) },
+        {
+          title: text.share,
+          sort: 'share',
+          isNumber: true,
+          cell: ({ node, traffic }) => (node?.drained ? '–' : formatPart(traffic?.share)),
+        },
+        { title: text.failures, sort: 'failures', isNumber: true, cell: ({ traffic }) => <Failures count={traffic?.failures ?? 0} /> },
+        { title: text.p50, sort: 'p50', isNumber: true, cell: ({ traffic }) => <Latency ms={traffic?.p50Ms} of={traffic} /> },
+        { title: text.p95, sort: 'p95', isNumber: true, cell: ({ traffic }) => <Latency ms={traffic?.p95Ms} of={traffic} /> },
+        { title: text.inFlight, sort: 'inFlight', isNumber: true, cell: ({ node }) => formatNumber(node?.inFlight ?? null) },
+        {
+          title: text.actions,
+          cell: ({ network, node, traffic }) =>
+            node && (
+              <DrainNode
+                network={network}
+                node={node}
+                share={traffic?.share}
+                of={hasNetworks ? `${node.name} (${network.name})` : node.name}
+                onChanged={onChanged}
+              />
+            ),
+        },
+      ]}
+    />
+  )
+}
+
+const NodeName = ({ network, node, evidence, hasNetworks }: NodeRow & Pick<NodeTableProps, 'hasNetworks'>) => {
+  if (node === undefined) return <>–</>
+  return (
+    <>
+      <span class="row-name">{hasNetworks ? <NodeLink network={network.name} node={node.name} /> : node.name}</span>{' '}
+      {node.partner && <Badge isLabel>{text.partner}</Badge>}
+      {evidence.length > 0 && (
+        <Badge tone={evidence.some(({ proven }) => proven) ? 'danger' : 'warn'} isLabel>
+          {operatorTexts.wrongResults.attention}
+        </Badge>
+      )}
+    </>
+  )
+}
+
+const Failures = ({ count }: { readonly count: number }) => <span class={count > 0 ? 'error' : undefined}>{formatNumber(count)}</span>
+
+/** So many make a percentile of them. */
+const minAttempts = 20
+
+/** Pale where it says little. */
+const Latency = ({ ms, of }: { readonly ms: number | null | undefined; readonly of: NodeRow['traffic'] }) => {
+  const isOfFew = of !== undefined && of.requests < minAttempts
+  return (
+    <span class={isOfFew ? 'since' : undefined} title={isOfFew ? `${text.fewAttempts} ${formatNumber(of.requests)}` : undefined}>
+      {formatLatency(ms)}
+    </span>
+  )
+}
+
+/** What its callers notice, in one line. */
+const NetworkHeading = ({ network, ofNetwork }: NodeRow) => (
+  <div class="network-line">
+    <span class="row-name">
+      <NetworkLink name={network.name} />
+    </span>
+    <StateBadge state={network.state} />
+    <span>{usableNodesOf(network)}</span>
+    <span>
+      {text.failed} <FailedShare network={network.name} traffic={ofNetwork} isDown={network.state === 'down'} />
+    </span>
+    <span>
+      {text.p95} {formatLatency(ofNetwork?.p95Ms)}
+    </span>
+    <span>
+      {text.head} <NewestBlock {...network} />
+    </span>
+  </div>
+)
+
+interface FailedShareProps {
+  readonly network: string
+  readonly traffic: NetworkTraffic | undefined
+  /** It has no usable node: then the calls from before that say nothing. */
+  readonly isDown: boolean
+}
+
+/** A link to what has failed, where something has. */
+export const FailedShare = ({ network, traffic, isDown }: FailedShareProps) => {
+  if (traffic === undefined) return <>{formatShare(null)}</>
+  const isOutage = isDown && traffic.newest.calls > 0
+  const { calls, failedCalls } = isOutage ? traffic.newest : traffic
+  const share = formatShare(calls > 0 ? failedCalls / calls : null)
+  if (failedCalls === 0) return <span>{share}</span>
+  return (
+    <span class={isOutage || doCallsFail(traffic) ? 'error' : undefined}>
+      <ErrorsLink network={network}>{share}</ErrorsLink>
+    </span>
+  )
+}
+
+const labelOf = (reason: string): string => (nodeReasonLabels as Readonly<Record<string, string>>)[reason] ?? reason
+
+/** All that keeps calls from the node, and what has lately. */
+const detailOf = ({ node, traffic }: NodeRow) => {
+  if (node === undefined) return <p class="help">{text.none}</p>
+  const error = traffic?.errors[0]?.error
+  const { because, reasons, lastReasons } = node
+  const isNow = (last: NodeJson['lastReasons'][number]): boolean =>
+    last.reason === 'drained' || reasons.some(({ class: methodClass, reason }) => methodClass === last.class && reason === last.reason)
+  const past = because === null ? lastReasons.filter(each => !isNow(each)).slice(0, 2) : []
+  const isError = error !== undefined && because?.includes(error) !== true
+  if (!needsAttention(node) && because === null && reasons.length === 0 && past.length === 0 && !isError) return undefined
+  return (
+    <>
+      <NodeWhy node={node} />
+      {isError && (
+        <p class="help">
+          {text.failsWith} {error}
+        </p>
+      )}
+      {node.condition !== 'drained' && <LastFailure node={node} />}
+      <NodeTimes node={node} />
+      {node.drained && node.inFlight === 0 && <p class="help">{text.canBeStopped}</p>}
+      {past.map(({ class: methodClass, reason, at }) => (
+        <p key={`${methodClass} ${reason}`} class="help">
+          {text.last}: {labelOf(reason)} ({nameClass(methodClass)}), {formatMoment(at, now.value)}
+        </p>
+      ))}
+    </>
+  )
+}
