@@ -183,6 +183,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
 
   t.test('alerts of an account are set, and its secret is shown once', async t => {
     await page.goto(`${gateway.admin}/operator/accounts/alice`)
+    await page.click('summary:has-text("Alerts")')
     await page.fill('[name=daily]', '50, 101')
     await page.click('form:has([name=daily]) button')
     await page.waitForSelector('form:has([name=daily]) [role=alert]')
@@ -192,7 +193,9 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('form:has([name=daily]) button')
     t.match(await page.textContent('form:has([name=daily]) code'), /^whsec_/)
     await page.reload()
+    await page.click('summary:has-text("Alerts")')
     await page.waitForSelector('[name=daily]')
+    t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.inputValue('[name=daily]'), '50, 90')
     t.equal(await page.inputValue('[name=errorRate]'), '7')
     t.equal(await page.inputValue('[name=webhook]'), 'https://example.org/hook')

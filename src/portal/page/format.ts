@@ -1,3 +1,4 @@
+import type { AlertsJson } from '../alerts/manage-alerts.ts'
 import type { ChangeAuthor } from '../../services/accounts/change-history.ts'
 import { texts } from './texts.ts'
 
@@ -83,6 +84,12 @@ export const formatLatency = (ms: number | null | undefined): string => {
   if (ms === null || ms === undefined) return '–'
   if (ms >= 1_000) return `${(ms / 1_000).toFixed(2)}\u00a0s`
   return `${ms.toFixed(ms === 0 || ms >= 10 ? 0 : ms < 1 ? 2 : 1)}\u00a0ms`
+}
+
+/** `75 %`, `5 % failed`, `p95 1.00 s`. */
+export const formatThreshold = ({ type, threshold }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold'>): string => {
+  if (type === 'latency.threshold') return `p95 ${formatLatency(threshold)}`
+  return type === 'errors.threshold' ? `${threshold} % ${texts.alerts.failed}` : `${threshold} %`
 }
 
 /** `Invalid params (-32602)`; newer gateways may have more outcomes. */

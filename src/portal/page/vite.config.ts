@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defineConfig } from 'vite'
-import type { Plugin } from 'vite'
+import type { Plugin, Rolldown } from 'vite'
 
 /** The folders of the pages, and what each is for. */
 const descriptions: Readonly<Record<string, string>> = {
@@ -44,11 +44,30 @@ const loadPlotsWithoutIntl = (): Plugin => ({
   },
 })
 
+/** The files of a page that load a module at their start: the first file, and those that are loaded later. */
+const filesWith = (id: string, graph: Rolldown.ChunkingContext, seen = new Set<string>()): ReadonlySet<string> => {
+  const { isEntry = false, importers = [], dynamicImporters = [] } = graph.getModuleInfo(id) ?? {}
+  if (seen.has(id)) return new Set()
+  seen.add(id)
+  const own = isEntry || dynamicImporters.length > 0 ? [id] : []
+  return new Set([...own, ...importers.flatMap(importer => [...filesWith(importer, graph, seen)])])
+}
+
 /**
- * What several files of the dashboard need is in one: else each combination of them were a file, and a request, of its own. What the operator's
- * page loads later needs what its first file has.
+ * What several files need is in the first one, with what that needs itself. Else each combination of files that need the same were a file, and
+ * a request, of its own.
  */
-const codeSplitting = { groups: [{ name: 'shared', minShareCount: 2 }] }
+const codeSplitting: Rolldown.CodeSplittingOptions = {
+  groups: [
+    {
+      debugName: 'index',
+      name: (id, graph) => {
+        const files = filesWith(id, graph)
+        return files.size > 1 || [...files].some(file => graph.getModuleInfo(file)?.isEntry === true) ? 'index' : null
+      },
+    },
+  ],
+}
 
 // A page is served by src/portal/page-files.ts under a strict Content-Security-Policy: no inline code, no other origin. Pages are built
 // apart: what they have in common would else be a file of its own, and one more request of each. The gallery is for development: `--mode
@@ -70,7 +89,7 @@ export default defineConfig(({ mode }) => {
         page,
         {
           consumer: 'client',
-          build: { outDir: outDir(page), rolldownOptions: { input: 'index.html', output: page === 'operator' ? {} : { codeSplitting } } },
+          build: { outDir: outDir(page), rolldownOptions: { input: 'index.html', output: { codeSplitting } } },
         },
       ]),
     ),

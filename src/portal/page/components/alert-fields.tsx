@@ -1,5 +1,5 @@
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
-import { formatLatency, formatNumber, formatTime } from '../format.ts'
+import { formatLatency, formatNumber, formatThreshold, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Badge } from './badge.tsx'
 import { Banner } from './banner.tsx'
@@ -77,12 +77,6 @@ export const readAlertFields = (values: FormData): Thresholds => {
     ...{ errorRate: numberOf('errorRate'), latency: numberOf('latency') },
     ...{ window: numberOf('window'), minCalls: numberOf('minCalls') },
   }
-}
-
-/** `75 %`, `5 % failed`, `p95 1.00 s`. */
-export const formatThreshold = ({ type, threshold }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold'>): string => {
-  if (type === 'latency.threshold') return `p95 ${formatLatency(threshold)}`
-  return type === 'errors.threshold' ? `${threshold} % ${text.failed}` : `${threshold} %`
 }
 
 /** A day, a month, or when calls began to fail or to be slow. */

@@ -3,11 +3,26 @@ import { now } from '../clock.ts'
 import { formatAge, formatCompact, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
-import { Plot, shareOf, shareOfTime } from './plot.tsx'
-import type { ChartLimit, ChartSeries } from './plot.tsx'
+import { loadLater } from './load-later.tsx'
+import { plotHeightPx, shareOf, shareOfTime } from './plot-geometry.ts'
+import type { ChartLimit, ChartSeries, PlotProps } from './plot-geometry.ts'
+import { Skeleton } from './skeleton.tsx'
 import { Table } from './table.tsx'
 
-export type { ChartSeries } from './plot.tsx'
+export type { ChartSeries } from './plot-geometry.ts'
+
+// With the library that draws it is a quarter of the page: only where there is a chart.
+const drawing = loadLater(() => import('./plot.tsx'))
+
+/** Before there is a chart, for a page that will have some. */
+export const loadDrawing = drawing.load
+
+const pxPerRem = 16
+
+const plotOf = (isCompact: boolean) =>
+  drawing.component<PlotProps>(code => code.Plot, <Skeleton height={plotHeightPx({ isCompact }) / pxPerRem} />)
+
+const [Plot, CompactPlot] = [plotOf(false), plotOf(true)]
 
 interface ChartProps {
   readonly title: string
@@ -38,6 +53,7 @@ export const Chart = (props: ChartProps) => {
   const { title, times, end = times.at(-1) ?? '', series, kind = 'columns', isCompact = false, limit, note = limit?.label } = props
   const { format = formatNumber, rangeMs, onPickTime, onPickSeries } = props
   const isTable = useSignal(false)
+  const Drawing = isCompact ? CompactPlot : Plot
   const pointed = useSignal<number | undefined>(undefined)
   const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
   const stepMs = Date.parse(end) - Date.parse(times.at(-1) ?? end)
@@ -91,7 +107,7 @@ export const Chart = (props: ChartProps) => {
         />
       ) : (
         <div class="plot-frame">
-          <Plot
+          <Drawing
             {...{ label: title, times, stepMs, series, kind, isCompact, limit, rangeMs, isRunning, describe }}
             formatValue={props.format ?? formatCompact}
             pointed={index}

@@ -2,62 +2,12 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { formatDay } from '../format.ts'
 import { colorOf, theme } from '../theme.ts'
+import { axisWidthPx, plotHeightPx, startOf } from './plot-geometry.ts'
+import type { ChartLimit, PlotProps } from './plot-geometry.ts'
 
-/** What a chart shows over time. */
-export interface ChartSeries {
-  readonly id: string
-  readonly name: string
-  /** Of design/tokens.css. */
-  readonly color: string
-  /** Null: nothing is known of that time. */
-  readonly points: readonly (number | null)[]
-  /** The value of all points together, where it is not that of the last one that counts. */
-  readonly ofRange?: number | null
-}
-
-export interface ChartLimit {
-  readonly label: string
-  readonly value: number
-}
-
-interface PlotProps {
-  /** What it shows, for those who do not see it. */
-  readonly label: string
-  /** The beginning of each point, ISO 8601. */
-  readonly times: readonly string[]
-  /** Of a point. */
-  readonly stepMs: number
-  /** The first one stands below the others. */
-  readonly series: readonly ChartSeries[]
-  readonly kind: 'columns' | 'lines'
-  /** Lower, for several beside each other. */
-  readonly isCompact: boolean
-  /** A line, which is drawn where it is not far above everything else. */
-  readonly limit?: ChartLimit | undefined
-  /** See ChartProps. */
-  readonly rangeMs?: number | undefined
-  /** The last point is not over yet. */
-  readonly isRunning: boolean
-  /** The point below the pointer, or that the arrows have come to. */
-  readonly pointed: number | undefined
-  /** Of a value, on its axis. */
-  formatValue(value: number): string
-  /** What the point says, in words. */
-  describe(index: number): string
-  onPoint(index: number | undefined): void
-  /** Chooses the points from `from` up to, not including, `to`: by a click, Enter, or dragging over several. */
-  onPick?: ((from: number, to: number) => void) | undefined
-}
-
-const heightPx = 220
-const compactHeightPx = 150
-/** As --axis-width in design/tables.css. */
-const axisWidthPx = 52
 const secondsPerDay = 86_400
 /** The limit is drawn up to so many times the largest column: above, the columns would be too small to read. */
 const maxLimitRatio = 4
-
-const heightOf = ({ isCompact }: Pick<PlotProps, 'isCompact'>): number => (isCompact ? compactHeightPx : heightPx)
 
 /** Where the axis is shorter, its times have seconds. */
 const minMinutesSeconds = 300
@@ -111,7 +61,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
   }
   const options: uPlot.Options = {
     width: element.clientWidth,
-    height: heightOf(latest.current),
+    height: plotHeightPx(latest.current),
     // Room for half of the last time.
     padding: [8, 26, 0, 0],
     tzDate: time => uPlot.tzDate(new Date(time * 1_000), 'UTC'),
@@ -209,7 +159,7 @@ export const Plot = (props: PlotProps) => {
     drawn.current = series
     const observer = new ResizeObserver(() => {
       // It begins with the size that the plot has.
-      if (plot.width !== element.clientWidth) plot.setSize({ width: element.clientWidth, height: heightOf(latest.current) })
+      if (plot.width !== element.clientWidth) plot.setSize({ width: element.clientWidth, height: plotHeightPx(latest.current) })
     })
     observer.observe(element)
     return () => {
@@ -230,7 +180,7 @@ export const Plot = (props: PlotProps) => {
     if (plot === null || start === undefined) return
     const left = plot.valToPos(kind === 'lines' ? start : start + props.stepMs / 2_000, 'x')
     // Without the hook: what a position stands for was asked for here.
-    plot.setCursor({ left, top: heightOf(props) / 4 }, false)
+    plot.setCursor({ left, top: plotHeightPx(props) / 4 }, false)
     onPoint(index)
   }
   const move = (event: KeyboardEvent): void => {
@@ -257,17 +207,3 @@ export const Plot = (props: PlotProps) => {
     />
   )
 }
-
-/** Where the axis of lines begins, in seconds. */
-const startOf = ({ rangeMs = 0 }: Pick<PlotProps, 'rangeMs'>, first: number, last: number): number =>
-  Math.min(first, last - rangeMs / 1_000)
-
-/** Where a point of lines stands, from the left of the plot, as a share of its width. */
-export const shareOfTime = (times: readonly string[], index: number, rangeMs: number | undefined): number => {
-  const [first, time, last] = [times[0], times[index], times.at(-1)].map(each => Date.parse(each ?? '') / 1_000) as [number, number, number]
-  const start = startOf({ rangeMs }, first, last)
-  return last === start ? 1 : (time - start) / (last - start)
-}
-
-/** Where the column stands, from the left of the plot, as a share of its width. */
-export const shareOf = (index: number, count: number): number => (index + 0.5) / Math.max(1, count)

@@ -17,22 +17,17 @@ interface OperatorAlerts extends AlertsJson {
 export const AccountAlerts = ({ path }: { readonly path: string }) => {
   const alerts = useRequest<OperatorAlerts>(`${path}/alerts`)
   return (
-    <div>
-      <div class="section-heading">
-        <h2>{texts.pages.alerts}</h2>
-      </div>
-      <WhenLoaded from={alerts}>
-        {found => (
-          <>
-            {!found.enabled && <p class="lead">{text.notEnabled}</p>}
-            <Incidents incidents={found.incidents} />
-            <Settings alerts={found} path={path} onChanged={alerts.show} />
-            {found.webhook !== null && <TestWebhook path={path} />}
-            {found.deliveries.length === 0 ? <p class="lead">{texts.alerts.nothingSent}</p> : <Deliveries deliveries={found.deliveries} />}
-          </>
-        )}
-      </WhenLoaded>
-    </div>
+    <WhenLoaded from={alerts}>
+      {found => (
+        <>
+          {!found.enabled && <p class="lead">{text.notEnabled}</p>}
+          <Incidents incidents={found.incidents} />
+          <Settings alerts={found} path={path} onChanged={alerts.show} />
+          {found.webhook !== null && <TestWebhook path={path} />}
+          {found.deliveries.length === 0 ? <p class="lead">{texts.alerts.nothingSent}</p> : <Deliveries deliveries={found.deliveries} />}
+        </>
+      )}
+    </WhenLoaded>
   )
 }
 

@@ -1,25 +1,23 @@
 import { useSignal } from '@preact/signals'
-import type { AccountJson, AccountWithBalance } from '../../operations/account-operations.ts'
+import type { AccountWithBalance } from '../../operations/account-operations.ts'
 import type { KeyJson } from '../../key-settings.ts'
-import type { Plan } from '../../../plugin/call.ts'
 import type { ChangeKeyProps } from '../components/change-key.tsx'
-import { Notice, Select, TextField, WhenLoaded, useConfirmation } from '../components/controls.tsx'
+import { Notice, WhenLoaded, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Dialog } from '../components/dialog.tsx'
-import { Form, ShownOnce, typedText, useSubmit } from '../components/form.tsx'
+import { ShownOnce, useSubmit } from '../components/form.tsx'
 import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
 import type { CreateKeyProps } from '../components/key-form.tsx'
-import { loadLater } from '../components/load-later.tsx'
 import { Table } from '../components/table.tsx'
-import { showToast } from '../components/toast.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
-import { AccountAlerts } from './account-alerts.tsx'
+import type { ChangeAccountProps, SuspendAccountProps } from './account-changes.tsx'
 import { People } from './account-people.tsx'
+import { accountForms } from './load-account-forms.ts'
 import { AccountUsage } from './account-usage.tsx'
 import { AccountState } from './accounts.tsx'
 import { PageLink } from './links.tsx'
@@ -28,10 +26,11 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
 
-// Few who look at an account change its keys.
-const keyForms = loadLater(() => import('./key-forms.ts'))
-const CreateKey = keyForms.component<CreateKeyProps>(code => code.CreateKey)
-const ChangeKey = keyForms.component<ChangeKeyProps & { readonly key: string }>(code => code.ChangeKey, null)
+const CreateKey = accountForms.component<CreateKeyProps>(code => code.CreateKey)
+const ChangeKey = accountForms.component<ChangeKeyProps & { readonly key: string }>(code => code.ChangeKey, null)
+const ChangeAccount = accountForms.component<ChangeAccountProps>(code => code.ChangeAccount, null)
+const SuspendAccount = accountForms.component<SuspendAccountProps>(code => code.SuspendAccount, null)
+const AccountAlerts = accountForms.component<Pick<ChangeProps, 'path'>>(code => code.AccountAlerts)
 
 /** One account: its credits, what can be changed, its keys. */
 export const AccountDetails = ({ name }: { readonly name: string }) => {
@@ -60,11 +59,24 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
             <AccountUsage path={path} name={name} keys={keys.data.value ?? []} />
             <Keys path={path} keys={keys} />
             <People path={path} hasDashboard={session.value?.dashboard !== null} />
-            <AccountAlerts path={path} />
+            <Alerts path={path} />
           </>
         )}
       </WhenLoaded>
     </>
+  )
+}
+
+/** Read when they are opened. */
+const Alerts = ({ path }: Pick<ChangeProps, 'path'>) => {
+  const isOpen = useSignal(false)
+  return (
+    <details class="section" onToggle={({ currentTarget }) => (isOpen.value = currentTarget.open)}>
+      <summary>
+        <h2>{texts.pages.alerts}</h2>
+      </summary>
+      {isOpen.value && <AccountAlerts path={path} />}
+    </details>
   )
 }
 
@@ -118,39 +130,9 @@ const StateCard = ({ account, path, onChanged, onSaved }: StateCardProps) => {
         )}
         {deleteAt === null && <DeleteAccount path={path} onDeleted={onChanged} />}
       </div>
-      {isChanging.value && (
-        <Dialog title={text.settings} onClose={() => (isChanging.value = false)}>
-          <ChangeAccount account={account} path={path} onSaved={onSaved} onClose={() => (isChanging.value = false)} />
-        </Dialog>
-      )}
+      {isChanging.value && <ChangeAccount account={account} path={path} onSaved={onSaved} onClose={() => (isChanging.value = false)} />}
       {isSuspending.value && <SuspendAccount path={path} onSuspended={onChanged} onClose={() => (isSuspending.value = false)} />}
     </section>
-  )
-}
-
-interface SuspendAccountProps {
-  readonly path: string
-  onSuspended(): void
-  onClose(): void
-}
-
-const SuspendAccount = ({ path, onSuspended, onClose }: SuspendAccountProps) => {
-  const suspend = async (values: FormData): Promise<void> => {
-    await request('POST', `${path}/suspend`, { reason: typedText(values, 'reason') })
-    onSuspended()
-    onClose()
-  }
-  return (
-    <Dialog title={text.suspend} onClose={onClose}>
-      <Form title={text.suspend} heading="none" send={suspend} onCancel={onClose}>
-        {errorOf => (
-          <>
-            <p>{text.stateHelp.active}</p>
-            <TextField label={text.reason} name="reason" help={text.reasonHelp} error={errorOf('reason')} />
-          </>
-        )}
-      </Form>
-    </Dialog>
   )
 }
 
@@ -181,53 +163,6 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
         </button>
       </div>
     </form>
-  )
-}
-
-interface ChangeAccountProps extends ChangeProps {
-  onSaved(changed: AccountWithBalance): void
-  onClose(): void
-}
-
-const ChangeAccount = ({ account, path, onSaved, onClose }: ChangeAccountProps) => {
-  const plans = useRequest<readonly Plan[]>('/plans')
-  // Undefined until another is chosen.
-  const plan = useSignal<string | undefined>(undefined)
-  // The plan of the account may have left gateway.yaml.
-  const planNames = [...new Set([account.plan, ...(plans.data.value?.map(each => each.name) ?? [])])]
-  const planCredits = plans.data.value?.find(({ name }) => name === (plan.value ?? account.plan))?.dailyCredits
-  const change = async (values: FormData) => {
-    const [credits, label] = [Number(values.get('credits')), String(values.get('label')).trim()]
-    // What is not changed here may just be changed by others.
-    const changes = {
-      ...(plan.value !== undefined && plan.value !== account.plan && { plan: plan.value }),
-      ...(credits !== (account.credits ?? 0) && { credits }),
-      ...(label !== (account.label ?? '') && { label }),
-    }
-    if (Object.keys(changes).length === 0) return text.nothingToChange
-    onSaved({ ...account, ...(await request<AccountJson>('PATCH', path, changes)) })
-    showToast(text.changed)
-    onClose()
-    return ''
-  }
-  return (
-    <Form title={text.settings} heading="none" button={text.save} send={change} success={said => said} onCancel={onClose}>
-      {errorOf => (
-        <>
-          <Select label={text.plan} options={planNames} value={plan.value ?? account.plan} onChange={value => (plan.value = value)} />
-          <TextField
-            label={text.credits}
-            name="credits"
-            type="number"
-            help={`${text.creditsHelp}${planCredits === undefined ? '' : ` (${formatNumber(planCredits)})`}.`}
-            value={String(account.credits ?? '')}
-            error={errorOf('credits')}
-          />
-          <TextField label={text.label} name="label" value={account.label ?? ''} error={errorOf('label')} />
-          <Notice text={plans.error.value} />
-        </>
-      )}
-    </Form>
   )
 }
 

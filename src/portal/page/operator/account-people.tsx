@@ -1,18 +1,19 @@
 import { useSignal } from '@preact/signals'
-import type { Role } from '../../../services/accounts/account-fields.ts'
 import type { PersonJson } from '../../person-json.ts'
 import { Badge } from '../components/badge.tsx'
-import { RowButton, TextField, WhenLoaded } from '../components/controls.tsx'
-import { ConfirmDialog, Dialog } from '../components/dialog.tsx'
-import { Form, ShownOnce } from '../components/form.tsx'
+import { RowButton, WhenLoaded } from '../components/controls.tsx'
+import { ConfirmDialog } from '../components/dialog.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
+import { accountForms } from './load-account-forms.ts'
 import { operatorTexts } from './operator-texts.ts'
-import { RoleSelect } from '../components/role-select.tsx'
+import type { ChangePersonProps, SignInLinkProps } from './person-forms.tsx'
 
 const text = operatorTexts.people
+
+const ChangePerson = accountForms.component<ChangePersonProps>(code => code.ChangePerson, null)
+const SignInLink = accountForms.component<SignInLinkProps>(code => code.SignInLink, null)
 
 interface Asked {
   readonly person: PersonJson
@@ -71,27 +72,9 @@ export const People = ({ path, hasDashboard }: { readonly path: string; readonly
           )
         }
       </WhenLoaded>
-      {isAdding.value && (
-        <Dialog title={text.add} onClose={close}>
-          <SignInLink path={path} onMade={people.reload} />
-        </Dialog>
-      )}
-      {person !== undefined && to === 'change' && (
-        <Dialog title={`${text.change} ${person.name}`} onClose={close}>
-          <ChangePerson
-            person={person}
-            onChanged={() => {
-              close()
-              people.reload()
-            }}
-          />
-        </Dialog>
-      )}
-      {person !== undefined && to === 'link' && (
-        <Dialog title={`${text.link}: ${person.name}`} onClose={close}>
-          <SignInLink path={path} person={person} onMade={people.reload} />
-        </Dialog>
-      )}
+      {isAdding.value && <SignInLink path={path} onMade={people.reload} onClose={close} />}
+      {person !== undefined && to === 'change' && <ChangePerson person={person} onChanged={people.reload} onClose={close} />}
+      {person !== undefined && to === 'link' && <SignInLink path={path} person={person} onMade={people.reload} onClose={close} />}
       {person !== undefined && to === 'remove' && (
         <ConfirmDialog
           title={`${text.remove} ${person.name}`}
@@ -128,82 +111,3 @@ const Email = ({ person: { email, emailVerified, newEmail, invitedUntil } }: { r
     )}
   </>
 )
-
-interface EditPersonProps {
-  readonly person: PersonJson
-  onChanged(): void
-}
-
-const ChangePerson = ({ person, onChanged }: EditPersonProps) => {
-  const role = useSignal<Role>(person.role)
-  const change = async (values: FormData): Promise<void> => {
-    const [name, email] = ['name', 'email'].map(field => String(values.get(field)).trim())
-    // What is not changed here may just be changed by others.
-    await request('PATCH', `/people/${person.id}`, {
-      ...(name !== person.name && { name }),
-      ...(role.value !== person.role && { role: role.value }),
-      ...(email !== '' && email !== (person.email ?? '') && { email }),
-    })
-    onChanged()
-  }
-  return (
-    <Form title={text.change} heading="none" button={text.save} send={change}>
-      {errorOf => (
-        <>
-          <TextField label={text.name} name="name" required value={person.name} error={errorOf('name')} />
-          <RoleSelect role={role} />
-          <TextField
-            label={text.email}
-            name="email"
-            type="email"
-            help={text.emailHelp}
-            value={person.email ?? ''}
-            error={errorOf('email')}
-          />
-        </>
-      )}
-    </Form>
-  )
-}
-
-interface SignInLinkProps {
-  readonly path: string
-  /** Undefined: somebody new, who may see and change nothing unless it is said. */
-  readonly person?: PersonJson
-  onMade(): void
-}
-
-const SignInLink = ({ path, person, onMade }: SignInLinkProps) => {
-  const role = useSignal<Role>('viewer')
-  const create = async (values: FormData) => {
-    const name = person?.name ?? String(values.get('person')).trim()
-    const email = String(values.get('email') ?? '').trim()
-    const made = await request<{ readonly link: string }>('POST', `${path}/sign-in-links`, {
-      person: name,
-      ...(person === undefined && { role: role.value }),
-      ...(email !== '' && { email }),
-    })
-    onMade()
-    return made
-  }
-  return (
-    <Form
-      title={person === undefined ? text.add : text.makeLink}
-      heading="none"
-      send={create}
-      done={({ link }) => <ShownOnce help={texts.access.linkHelp} text={link} label={texts.access.link} />}
-    >
-      {errorOf =>
-        person === undefined ? (
-          <>
-            <TextField label={text.name} name="person" required error={errorOf('person')} />
-            <RoleSelect role={role} />
-            <TextField label={text.email} name="email" type="email" help={text.emailHelp} error={errorOf('email')} />
-          </>
-        ) : (
-          <p class="help">{text.linkHelp}</p>
-        )
-      }
-    </Form>
-  )
-}

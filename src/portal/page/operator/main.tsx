@@ -1,18 +1,19 @@
 import { signal, useComputed } from '@preact/signals'
+import { loadDrawing } from '../components/chart.tsx'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { loadLater } from '../components/load-later.tsx'
 import { Brand, Loading, NotFound, Shell, Support, ThemeSwitch, Unavailable } from '../components/shell.tsx'
 import type { NodeProblemsJson, NodesJson } from '../../operations/node-operations.ts'
 import { renderAfter } from '../render-after.ts'
-import { send, useRequest } from '../request.ts'
+import { isFirstRequest, send, useRequest } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy, announceSignIn } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
-import { Audit } from './audit.tsx'
 import { Errors } from './errors.tsx'
+import { Home } from './home.tsx'
 import { NodesNow } from './node-state.tsx'
 import { loadSession, session } from './operator-session.ts'
 import { Requests } from './requests.tsx'
@@ -22,23 +23,23 @@ import { operatorTexts } from './operator-texts.ts'
 const text = operatorTexts
 
 // Files of their own that need nothing of others that are loaded later.
-const observe = loadLater(() => import('./pages-observe.ts'))
-const configuration = loadLater(() => import('./configuration.tsx'))
+const nodesFile = loadLater(() => import('./nodes.tsx'))
+const changesFile = loadLater(() => import('./pages-changes.ts'))
 
 const pages = [
-  { path: '/operator', title: text.pages.home, Page: observe.component(code => code.Home), icon: 'home' },
+  { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },
   { path: '/operator/accounts', title: text.pages.accounts, Page: Accounts, icon: 'people' },
   { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic, icon: 'traffic' },
   { path: '/operator/errors', title: text.pages.errors, Page: Errors, icon: 'errors' },
   { path: '/operator/requests', title: text.pages.requests, Page: Requests, icon: 'requests' },
-  { path: '/operator/nodes', title: text.pages.nodes, Page: observe.component(code => code.Nodes), icon: 'nodes' },
+  { path: '/operator/nodes', title: text.pages.nodes, Page: nodesFile.component(code => code.Nodes), icon: 'nodes' },
   {
     path: '/operator/configuration',
     title: text.pages.configuration,
-    Page: configuration.component(code => code.Configuration),
+    Page: changesFile.component(code => code.Configuration),
     icon: 'settings',
   },
-  { path: '/operator/audit', title: text.pages.audit, Page: Audit, icon: 'audit' },
+  { path: '/operator/audit', title: text.pages.audit, Page: changesFile.component(code => code.Audit), icon: 'audit' },
 ] as const
 
 const pagesOfNodes: readonly string[] = [text.pages.home, text.pages.nodes]
@@ -133,6 +134,9 @@ const Pages = () => {
     </Shell>
   )
 }
+
+// Home is shown, which has charts.
+if (isFirstRequest('/overview')) void loadDrawing()
 
 const loaded = loadSession().catch((reason: Error) => {
   problem.value = reason.message

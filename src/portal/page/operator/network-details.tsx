@@ -20,7 +20,7 @@ import { WrongResults } from './wrong-results.tsx'
 
 const text = operatorTexts.nodes
 
-export interface NetworkDetailsProps {
+interface NetworkDetailsProps {
   readonly network: NetworkNodes
   /** Its nodes, in the order in which they are shown. */
   readonly rows: readonly NodeRow[]

@@ -3,7 +3,6 @@ import type { NodesJson } from '../../operations/node-operations.ts'
 import type { OverviewJson } from '../../operator/overview-routes.ts'
 import { SearchField, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
-import { loadLater } from '../components/load-later.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { formatNumber } from '../format.ts'
@@ -12,7 +11,7 @@ import { changeQuery, pagerOffset, queryMember, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
 import { PutBack } from './drain-node.tsx'
 import { PageLink } from './links.tsx'
-import type { NetworkDetailsProps } from './network-details.tsx'
+import { NetworkDetails } from './network-details.tsx'
 import { byNetwork, groupRows, matches, needsLook, nodeRows, readOrder, sortRows } from './node-rows.ts'
 import { NodeTimes, useNodes } from './node-state.tsx'
 import { NodeTable } from './node-table.tsx'
@@ -20,9 +19,6 @@ import { operatorTexts } from './operator-texts.ts'
 import { useStableOrder } from './stable-order.ts'
 
 const text = operatorTexts.nodes
-
-// A file of its own that needs nothing of others that are loaded later.
-const NetworkDetails = loadLater(() => import('./network-details.tsx')).component<NetworkDetailsProps>(code => code.NetworkDetails)
 
 /** Fewer are seen at a glance. */
 const minSearched = 6

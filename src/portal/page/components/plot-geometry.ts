@@ -1,0 +1,68 @@
+// What a chart and its drawing, which is loaded later, both need.
+
+/** What a chart shows over time. */
+export interface ChartSeries {
+  readonly id: string
+  readonly name: string
+  /** Of design/tokens.css. */
+  readonly color: string
+  /** Null: nothing is known of that time. */
+  readonly points: readonly (number | null)[]
+  /** The value of all points together, where it is not that of the last one that counts. */
+  readonly ofRange?: number | null
+}
+
+export interface ChartLimit {
+  readonly label: string
+  readonly value: number
+}
+
+export interface PlotProps {
+  /** What it shows, for those who do not see it. */
+  readonly label: string
+  /** The beginning of each point, ISO 8601. */
+  readonly times: readonly string[]
+  /** Of a point. */
+  readonly stepMs: number
+  /** The first one stands below the others. */
+  readonly series: readonly ChartSeries[]
+  readonly kind: 'columns' | 'lines'
+  /** Lower, for several beside each other. */
+  readonly isCompact: boolean
+  /** A line, which is drawn where it is not far above everything else. */
+  readonly limit?: ChartLimit | undefined
+  /** See ChartProps. */
+  readonly rangeMs?: number | undefined
+  /** The last point is not over yet. */
+  readonly isRunning: boolean
+  /** The point below the pointer, or that the arrows have come to. */
+  readonly pointed: number | undefined
+  /** Of a value, on its axis. */
+  formatValue(value: number): string
+  /** What the point says, in words. */
+  describe(index: number): string
+  onPoint(index: number | undefined): void
+  /** Chooses the points from `from` up to, not including, `to`: by a click, Enter, or dragging over several. */
+  onPick?: ((from: number, to: number) => void) | undefined
+}
+
+const heightPx = 220
+const compactHeightPx = 150
+/** As --axis-width in design/tables.css. */
+export const axisWidthPx = 52
+
+export const plotHeightPx = ({ isCompact }: Pick<PlotProps, 'isCompact'>): number => (isCompact ? compactHeightPx : heightPx)
+
+/** Where the axis of lines begins, in seconds. */
+export const startOf = ({ rangeMs = 0 }: Pick<PlotProps, 'rangeMs'>, first: number, last: number): number =>
+  Math.min(first, last - rangeMs / 1_000)
+
+/** Where a point of lines stands, from the left of the plot, as a share of its width. */
+export const shareOfTime = (times: readonly string[], index: number, rangeMs: number | undefined): number => {
+  const [first, time, last] = [times[0], times[index], times.at(-1)].map(each => Date.parse(each ?? '') / 1_000) as [number, number, number]
+  const start = startOf({ rangeMs }, first, last)
+  return last === start ? 1 : (time - start) / (last - start)
+}
+
+/** Where the column stands, from the left of the plot, as a share of its width. */
+export const shareOf = (index: number, count: number): number => (index + 0.5) / Math.max(1, count)

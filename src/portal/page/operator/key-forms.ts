@@ -1,2 +1,0 @@
-export { ChangeKey } from '../components/change-key.tsx'
-export { CreateKey } from '../components/key-form.tsx'

@@ -1,0 +1,4 @@
+import { loadLater } from '../components/load-later.tsx'
+
+/** Few who look at an account change it. */
+export const accountForms = loadLater(() => import('./account-forms.ts'))

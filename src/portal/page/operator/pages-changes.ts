@@ -1,0 +1,2 @@
+export { Audit } from './audit.tsx'
+export { Configuration } from './configuration.tsx'
