@@ -15,22 +15,25 @@ export interface NodeName {
   readonly upstream: string
 }
 
-/** A node that an operator has drained: it gets no new calls until that is undone, on every gateway that uses the store. */
+/** A node that an operator has drained: it gets no new calls until that ends or is undone, on every gateway that uses the store. */
 export interface DrainedNode extends NodeName {
   /** Milliseconds since 1970. */
   readonly since: number
   readonly by: ChangeAuthor
+  readonly reason?: string
+  /** When it ends by itself. Milliseconds since 1970. */
+  readonly until?: number
 }
 
 export const nodeId = ({ network, upstream }: NodeName): string => `${network}/${upstream}`
 
 /** False where it is drained already. */
-export const drainNode = (store: Pick<RecordStore, 'addRecord'>, { network, upstream, since, by }: DrainedNode): Promise<boolean> =>
+export const drainNode = (store: Pick<RecordStore, 'addRecord'>, { by, ...node }: DrainedNode): Promise<boolean> =>
   store.addRecord('drained-node', {
-    id: nodeId({ network, upstream }),
+    id: nodeId(node),
     account: '',
-    value: { network, upstream, since, by: { ...by } },
-    expires: neverExpires,
+    value: { ...node, by: { ...by } },
+    expires: node.until ?? neverExpires,
   })
 
 /** False where it is not drained. */
@@ -65,9 +68,10 @@ interface DrainedNodesOptions {
 /** Within this time every process keeps calls away from a node that is drained. */
 const readIntervalMs = 1_000
 
-/** The drained and the readmitted nodes, as one process that serves calls knows them. While the store is unreachable, what it has read last stays. */
+/** The drained and the readmitted nodes, as one process that serves calls knows them. While the store is unreachable, what it has read last stays, until its end. */
 export class DrainedNodes {
   readonly #options: DrainedNodesOptions
+  #drained: readonly DrainedNode[] = []
   #ids: ReadonlySet<string> = new Set()
   #byNetwork: ReadonlyMap<string, ReadonlySet<string>> = new Map()
   /** The times of all that are known, by node; undefined before the first reading. */
@@ -115,6 +119,8 @@ export class DrainedNodes {
     } catch (error) {
       // The ledger logs that the store is unreachable.
       if (!(error instanceof StoreError)) throw error
+      const now = this.#options.clock.now()
+      this.#set(this.#drained.filter(({ until = neverExpires }) => until > now))
     }
   }
 
@@ -131,6 +137,7 @@ export class DrainedNodes {
   }
 
   #set(nodes: readonly DrainedNode[]): void {
+    this.#drained = nodes
     const ids = new Set(nodes.map(nodeId))
     const added = nodes.filter(node => !this.#ids.has(nodeId(node)))
     const removed = [...this.#ids].filter(id => !ids.has(id))

@@ -579,6 +579,26 @@ t.test("the operator's API", async t => {
     t.match((await operator.get('/nodes')).json.problems, { unusableNodes: 0, downNetworks: 0 })
   })
 
+  t.test('a drain has a reason and an end, which other operators see; at the end the node is put back', async t => {
+    const drain = { force: true, reason: ' disk swap ', for: '2s' }
+    t.match((await operator.post('/nodes/devnet/node-1/drain', { ...drain, for: '2 weeks' })).json.error, { field: 'for' })
+    t.match(await operator.post('/nodes/devnet/node-1/drain', drain), {
+      status: 200,
+      json: { drained: true, drainReason: 'disk swap', drainedUntil: /Z$/ },
+    })
+    t.match((await deployment.run('nodes', 'list')).stdout, /devnet +node-1 +drained .* disk swap; until 20\d\d-/)
+    const changes = JSON.parse((await deployment.run('changes', '--json')).stdout)
+    t.match(
+      changes.findLast(({ action }: { readonly action: string }) => action === 'node-drained'),
+      {
+        after: { reason: 'disk swap', until: /Z$/ },
+      },
+    )
+    const isDrained = async () => (await operator.get('/nodes')).json.networks[0].upstreams[0].drained
+    await waitUntil(async () => !(await isDrained()))
+    t.match((await deployment.run('nodes', 'list')).stdout, /devnet +node-1 +usable/)
+  })
+
   t.test('every response is as the OpenAPI document says, and every route is in it', async t => {
     const document = (await operator.get('/openapi.json')).json
     t.same(document, JSON.parse(JSON.stringify(operatorOpenApi(operatorRoutes, { version: document.info.version }))))

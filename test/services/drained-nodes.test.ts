@@ -61,3 +61,28 @@ t.test('a process learns within a second which nodes are drained, and forgets no
   await passTime(5_000)
   t.equal(nodes.of('devnet').size, 1)
 })
+
+t.test('a drained node with an end gets calls from then on, also while the store is unreachable', async t => {
+  const [clock, log] = [new TestClock(), new TestLog()]
+  const until = clock.now() + 3_000
+  let isReachable = true
+  const records = async (kind: string) => {
+    if (!isReachable) throw new StoreError('unreachable')
+    if (kind === 'readmitted-node') return []
+    const value = { network: 'base', upstream: 'own', since: 1, until, by: { kind: 'command', name: 'root' } }
+    return [{ id: 'base/own', account: '', value, expires: until }]
+  }
+  const nodes = new DrainedNodes({ store: { records }, clock, log })
+  await nodes.start()
+  isReachable = false
+  const passTime = async (ms: number) => {
+    clock.advance(ms)
+    await setImmediate()
+  }
+  await passTime(1_000)
+  t.same([...nodes.of('base')], ['own'])
+  await passTime(2_000)
+  t.same([...nodes.of('base')], [])
+  t.match(log.lines.at(-1)?.fields, { event: 'node-undrained', network: 'base', upstream: 'own' })
+  await nodes.stop()
+})

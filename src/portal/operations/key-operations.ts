@@ -1,15 +1,15 @@
-import { parseDuration } from '../../config/formats.ts'
 import { keyRefusal } from '../../services/accounts/api-key.ts'
 import type { CreatedKey } from '../../services/accounts/api-key.ts'
 import type { AccountRow, KeyChange, KeyRow } from '../../store/store.ts'
-import { dayMs, isoTimeOrNull } from '../../util/dates.ts'
-import { ApiError, invalidField } from '../api-errors.ts'
+import { isoTimeOrNull } from '../../util/dates.ts'
+import { ApiError } from '../api-errors.ts'
 import { checkResumable, keyJson, keyProperties, keySettings, noRateKeyword, toKeyChange, toRateChange } from '../key-settings.ts'
 import type { KeySettings } from '../key-settings.ts'
 import { accountRefSchema, listOf, object, schemaRef, text, timeOrNull } from '../openapi.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices, TextBlock } from './operation.ts'
+import { toPositiveDuration } from './positive-duration.ts'
 
 /** In place of a list: no restriction. */
 const allKeyword = 'all'
@@ -89,17 +89,6 @@ const checkSettings = (input: SettingsInput, now: number): void => {
 const toExpiry = (expires: string | undefined, now: number): number | null | undefined => {
   if (expires === undefined) return undefined
   return expires === neverKeyword ? null : now + toPositiveDuration('expires', expires, `, or \`${neverKeyword}\``)
-}
-
-/** A longer one would end after the last date that there is. */
-const maxDays = 36_500
-
-/** In ms. Throws ApiError. */
-const toPositiveDuration = (field: string, duration: string, alternative = ''): number => {
-  const durationMs = parseDuration(duration)
-  if (durationMs !== undefined && durationMs > maxDays * dayMs) throw invalidField(field, `must be at most ${maxDays}d, not "${duration}"`)
-  if (durationMs !== undefined && durationMs > 0) return durationMs
-  throw invalidField(field, `must be a duration such as 30d or 12h${alternative}, not "${duration}"`)
 }
 
 /** The change that the input asks for. Rejects with ApiError. */

@@ -11,6 +11,7 @@ import { nodeConditionLabels } from '../state-labels.ts'
 import { authorSchema, count, countOrNull, flag, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
 import type { NodesView, OperationServices } from './operation.ts'
+import { toPositiveDuration } from './positive-duration.ts'
 
 type DrainedById = ReadonlyMap<string, DrainedNode>
 
@@ -43,6 +44,8 @@ const nodeJson = (network: NodesOfNetwork, upstream: UpstreamStatus, drainedNode
     drained: isDrained,
     drainedSince: isoTimeOrNull(drained?.since),
     drainedBy: drained?.by ?? null,
+    drainReason: drained?.reason ?? null,
+    drainedUntil: isoTimeOrNull(drained?.until),
     onlyFor: isLive && !isDrained ? classesOnlyAt(network, upstream, drainedNodes) : [],
     unusableSince,
     because,
@@ -94,6 +97,8 @@ const node = {
     oneOf: [authorSchema, { type: 'null' }],
     description: 'Who has drained it, as the log of changes has them; null too where the store is unreachable.',
   },
+  drainReason: { ...textOrNull, description: 'As who has drained it says; null too where the store is unreachable.' },
+  drainedUntil: { ...timeOrNull, description: 'When it is put back by itself; null: by an operator alone.' },
   onlyFor: {
     ...listOf(text),
     description:
@@ -316,12 +321,16 @@ export const nodeOperations = [
           description:
             'Drains the last usable node of the network, or of a class of methods, too: those calls fail then, or go to the partner.',
         },
+        reason: { type: 'string', maxLength: 200, description: 'Why, for other operators: such as a ticket.' },
+        for: { type: 'string', description: 'After this time, such as 2h, it is put back; without it, when an operator does that.' },
       },
       required: ['network', 'node'],
     },
     output: schemaRef('Node'),
-    async run({ network: networkName, node: upstream, force }, services) {
+    check: ({ for: duration }) => void (duration === undefined || toPositiveDuration('for', duration)),
+    async run({ network: networkName, node: upstream, force, reason: typedReason = '', for: duration }, services) {
       const { store, clock, accounts } = services
+      const reason = typedReason.trim()
       const input = { network: networkName, node: upstream }
       const { network, upstream: found } = findNode(await services.nodes(), networkName, upstream)
       const refuseLast = (drained: DrainedById): ApiError | undefined => {
@@ -331,20 +340,25 @@ export const nodeOperations = [
       const before = await readDrained(store)
       const refusal = before.has(nodeId({ network: networkName, upstream })) ? undefined : refuseLast(before)
       if (refusal !== undefined) throw refusal
-      if (await drainNode(store, { network: networkName, upstream, since: clock.now(), by: accounts.author })) {
+      const since = clock.now()
+      const why = {
+        ...(reason !== '' && { reason }),
+        ...(duration !== undefined && { until: since + toPositiveDuration('for', duration) }),
+      }
+      if (await drainNode(store, { network: networkName, upstream, since, by: accounts.author, ...why })) {
         // Another operator may just have drained the other one.
         const lateRefusal = refuseLast(await readDrained(store))
         if (lateRefusal !== undefined) {
           await undrainNode(store, { network: networkName, upstream })
           throw lateRefusal
         }
-        await accounts.record({ action: 'node-drained', target: nodeId({ network: networkName, upstream }) })
+        await accounts.record({ action: 'node-drained', target: nodeId({ network: networkName, upstream }), after: why })
       }
       return showNode(services, input, true)
     },
     command: {
       positionals,
-      flags: { force: { isSwitch: true } },
+      flags: { force: { isSwitch: true }, reason: { placeholder: 'TEXT' }, for: { placeholder: 'DURATION' } },
       text: ({ network, name, inFlight }) => [`${network}/${name} gets no new calls${formatInFlight(inFlight)}`],
     },
   }),
@@ -394,10 +408,12 @@ const errorTable = (networks: NodesJson['networks']) => {
 }
 
 const toCells = (network: string, each: NodeJson): readonly string[] => {
-  const { name, condition, because, reasons } = each
+  const { name, condition, because, reasons, drainReason, drainedUntil } = each
   const shownReasons = reasons.filter(({ reason }) => reason !== 'drained')
   const why = [
     ...(because === null ? [] : [because]),
+    ...(drainReason === null ? [] : [drainReason]),
+    ...(drainedUntil === null ? [] : [`until ${drainedUntil.slice(0, 19)}`]),
     ...shownReasons.map(({ class: methodClass, reason }) => (methodClass === 'all' ? reason : `${reason}: ${methodClass}`)),
   ]
   const since = (each.drainedSince ?? each.unusableSince)?.slice(0, 19) ?? '-'

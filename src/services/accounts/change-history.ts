@@ -101,4 +101,4 @@ const withIsoTimes = (members: NonNullable<Change['after']>): NonNullable<Change
     Object.entries(members).map(([name, value]) => [name, timeMembers.has(name) && typeof value === 'number' ? isoTime(value) : value]),
   )
 
-const timeMembers: ReadonlySet<string> = new Set(['suspended', 'deleteAt', 'awaitsApproval', 'expires', 'revoked'])
+const timeMembers: ReadonlySet<string> = new Set(['suspended', 'deleteAt', 'awaitsApproval', 'expires', 'revoked', 'until'])

@@ -190,12 +190,14 @@ interface RowButtonProps {
   readonly label: string
   /** What the row is about, for those who do not see it. */
   readonly of: string
+  /** Callers would notice. */
+  readonly isDangerous?: boolean
   onClick(): void
 }
 
 /** A button in a row of a table. */
-export const RowButton = ({ label, of, onClick }: RowButtonProps) => (
-  <button type="button" class="quiet" aria-label={`${label} ${of}`} onClick={onClick}>
+export const RowButton = ({ label, of, isDangerous = false, onClick }: RowButtonProps) => (
+  <button type="button" class={isDangerous ? 'danger' : 'quiet'} aria-label={`${label} ${of}`} onClick={onClick}>
     {label}
   </button>
 )

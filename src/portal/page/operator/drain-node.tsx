@@ -1,8 +1,10 @@
 import { useSignal } from '@preact/signals'
+import { useRef } from 'preact/hooks'
 import type { NodeJson } from '../../operations/node-operations.ts'
 import { Banner } from '../components/banner.tsx'
-import { RowButton } from '../components/controls.tsx'
+import { RowButton, Select, TextField } from '../components/controls.tsx'
 import { ConfirmDialog } from '../components/dialog.tsx'
+import { typedText } from '../components/form.tsx'
 import { showToast } from '../components/toast.tsx'
 import { formatNumber } from '../format.ts'
 import { request } from '../request.ts'
@@ -12,6 +14,9 @@ import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.nodes
+
+/** How long it is drained; empty: until an operator puts it back. */
+const durations = (['', '30m', '2h', '8h', '1d'] as const).map(value => ({ value, label: text.drainFor[value] }))
 
 const pathOf = (network: string, node: string, action: string): string =>
   `/nodes/${encodeURIComponent(network)}/${encodeURIComponent(node)}/${action}`
@@ -50,9 +55,16 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
   /** Why the gateway has refused, which may know better than the page. */
   const refusal = useSignal<string | undefined>(undefined)
   const isLast = refusal.value !== undefined || onlyFor.length > 0
+  const form = useRef<HTMLFormElement>(null)
+  const duration = useSignal<(typeof durations)[number]['value']>('')
   const drain = async (): Promise<void> => {
     try {
-      await request('POST', pathOf(network.name, name, 'drain'), { force: isLast })
+      const reason = form.current === null ? '' : typedText(new FormData(form.current), 'reason')
+      await request('POST', pathOf(network.name, name, 'drain'), {
+        force: isLast,
+        ...(reason !== '' && { reason }),
+        ...(duration.value !== '' && { for: duration.value }),
+      })
       onChanged()
     } catch (reason) {
       const { code, message } = reason as RequestError // request() throws nothing else
@@ -63,7 +75,12 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
   if (drained) return <PutBack network={network.name} name={name} of={of} onChanged={onChanged} />
   return (
     <>
-      <RowButton label={text.drain} of={of} onClick={() => ([isAsking.value, refusal.value] = [true, undefined])} />
+      <RowButton
+        label={text.drain}
+        of={of}
+        isDangerous={onlyFor.includes('all')}
+        onClick={() => ([isAsking.value, refusal.value] = [true, undefined])}
+      />
       {isAsking.value && (
         <ConfirmDialog
           title={`${text.drain} ${name} ${text.of} ${network.name}?`}
@@ -73,6 +90,10 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
           onClose={() => (isAsking.value = false)}
         >
           {isLast ? <LastNode network={network} classes={onlyFor} /> : <WhatIsLeft network={network} node={node} share={share} />}
+          <form ref={form} class="pairs" onSubmit={event => event.preventDefault()}>
+            <TextField label={text.reason} name="reason" help={text.reasonHelp} />
+            <Select label={text.putBackWhen} options={durations} value={duration.value} onChange={value => (duration.value = value)} />
+          </form>
         </ConfirmDialog>
       )}
     </>

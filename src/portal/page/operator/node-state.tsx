@@ -92,7 +92,7 @@ export const LastFailure = ({ node: { errors } }: { readonly node: NodeJson }) =
 
 /** Since when it is as it is, and when it answered last. */
 export const NodeTimes = ({
-  node: { condition, drainedSince, drainedBy, unusableSince, reasons, lastHead },
+  node: { condition, drainedSince, drainedBy, drainReason, drainedUntil, unusableSince, reasons, lastHead },
 }: {
   readonly node: NodeJson
 }) => {
@@ -102,6 +102,8 @@ export const NodeTimes = ({
       ? []
       : [`${text.for} ${formatAge(now.value - Date.parse(since))} (${text.since} ${formatMoment(since, now.value)})`]),
     ...(drainedBy === null ? [] : [`${text.by} ${formatAuthor(drainedBy)}`]),
+    ...(drainReason === null ? [] : [`${text.reason.toLowerCase()}: ${drainReason}`]),
+    ...(drainedUntil === null ? [] : [`${text.until} ${formatMoment(drainedUntil, now.value)}`]),
     ...(condition === 'notUsable' && lastHead !== null ? [`${text.lastAnswer} ${formatMoment(lastHead.checkedAt, now.value)}`] : []),
   ]
   return parts.length === 0 ? null : <p class="help sentence">{parts.join('; ')}</p>
