@@ -484,7 +484,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('dialog button:text-is("Drain all the same")')
     await page.waitForSelector('tr:has-text("node-1") .badge:text-is("drained")')
     await openPage(page, 'Home')
-    await page.waitForSelector('[role=alert]:has-text("devnet: no usable node (0 of 1), calls fail")')
+    await page.waitForSelector('[role=alert]:has-text("devnet: no usable node (0 of 1) since"):has-text(", calls fail")')
     await page.waitForSelector('nav a[title="1 node cannot be used"] .badge.danger')
     await page.waitForSelector('li:has-text("node-1"):has-text("drained"):has-text("For"):has-text("(since")')
     await page.click('li a:text-is("node-1")')
@@ -495,6 +495,37 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Home')
     await page.click('[aria-label="Put back node-1 (devnet)"]')
     await page.locator('.attention li:has-text("node-1")').waitFor({ state: 'detached' })
+  })
+
+  t.test('in an outage Home counts the calls since it began, and offers no Drain', async t => {
+    type Json = Readonly<Record<string, unknown>>
+    await page.route('**/api/v1/nodes', async route => {
+      const json = (await (await route.fetch()).json()) as { networks: readonly (Json & { readonly upstreams: readonly Json[] })[] }
+      const down = { condition: 'notUsable', usable: false, because: 'connection refused', unusableSince: new Date().toISOString() }
+      const networks = json.networks.map(({ upstreams, ...each }) => ({
+        ...{ ...each, state: 'down', usableNodes: 0 },
+        upstreams: upstreams.map(node => ({ ...node, ...down })),
+      }))
+      await route.fulfill({ json: { ...json, networks } })
+    })
+    await page.route('**/api/v1/overview', async route => {
+      const json = (await (await route.fetch()).json()) as Json & { readonly total: Json; readonly networks: readonly Json[] }
+      const networks = json.networks.map((each, i) => ({
+        ...each,
+        newest: { seconds: 9, calls: i === 0 ? 11 : 0, failedCalls: i === 0 ? 11 : 0 },
+      }))
+      await route.fulfill({ json: { ...json, networks, total: { ...json.total, calls: 500, failedCalls: 11 }, seconds: 60 } })
+    })
+    await page.goto(`${gateway.admin}/operator`)
+    await page.waitForSelector('.figures :text("11 of 11 in the last 9\u00a0s; 2.2\u00a0% in the last 60\u00a0s")')
+    await page.waitForSelector('.figures :text-is("100\u00a0%")')
+    await page.waitForSelector('[role=alert]:has-text("devnet: no usable node"):has-text("in the last 9\u00a0s, 11 of 11 calls failed")')
+    await page.waitForSelector('.attention li:has-text("node-1"):has-text("Connection refused")')
+    t.equal(await page.locator('.attention button').count(), 0)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.unroute('**/api/v1/overview')
+    await page.unroute('**/api/v1/nodes')
+    t.match(await page.textContent('.page-heading .since'), /^As of \d\d:\d\d:\d\d UTC$/)
   })
 
   t.test('what kept calls from nodes is on Home, and on Nodes for each network, after it has ended too', async t => {

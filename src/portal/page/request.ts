@@ -50,8 +50,11 @@ export const reportConnection = (text: string | undefined, ofStore = false): voi
   if (text !== before) connectionProblem.value = text === undefined ? undefined : { text, ofStore, since }
 }
 
+/** When figures were read last, in ms since 1970 by the clock of the browser. */
+export const lastReadAt = signal<number | undefined>(undefined)
+
 /** How often figures on a page are read again. */
-const refreshIntervalMs = 15_000
+export const refreshIntervalMs = 15_000
 
 const signedOutListeners: (() => void)[] = []
 
@@ -80,6 +83,7 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
     reportConnection(toSentence(json.error.message), true)
   } else if (!isStoreStillDown(url)) reportConnection(undefined)
   if (isEmpty) return undefined as T
+  if (response.ok && verb === 'GET') lastReadAt.value = Date.now()
   if (response.ok) return json
   if (response.status === 401) for (const listener of signedOutListeners) listener()
   throw new RequestError(response.status, json.error.message, json.error)

@@ -104,7 +104,8 @@ const nodeRow = (network: NetworkNodes, node: NodeJson, wrong: readonly Evidence
         <NodeTimes node={node} />
       </>
     ),
-    action: <DrainNode network={network} node={node} of={`${name} (${network.name})`} onChanged={onChanged} />,
+    // To drain what gets no calls helps nobody now; it can be drained on Nodes.
+    action: condition !== 'notUsable' && <DrainNode network={network} node={node} of={`${name} (${network.name})`} onChanged={onChanged} />,
   }
 }
 
@@ -179,7 +180,7 @@ const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: Attention
               {subject}
               <div class="why sentence">{why}</div>
             </div>
-            {action !== undefined && <div>{action}</div>}
+            {action && <div>{action}</div>}
           </li>
         ))}
       </ul>
@@ -190,19 +191,34 @@ const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: Attention
 const effectOn = ({ upstreams }: NetworkNodes): string =>
   upstreams.some(({ partner, usable }) => partner && usable !== false) ? text.callsToPartner : text.callsFail
 
-/** `; in the last 9 s, 11 of 11 calls failed`: the last minute may be one from before the outage for the most part. */
-const failedNow = (network: OverviewJson['networks'][number] | undefined): string => {
-  const { seconds = 0, calls = 0, failedCalls = 0 } = network?.newest ?? {}
-  if (failedCalls === 0) return ''
-  const failed = `${formatNumber(failedCalls)} ${texts.of} ${formatNumber(calls)} ${text.callsFailed}`
-  return `; ${text.inTheLast} ${Math.round(seconds)}\u00a0s, ${failed}`
-}
+type NewestCalls = OverviewJson['networks'][number]['newest']
+
+/** `in the last 9 s, 11 of 11 calls failed`: the last minute may be one from before the outage for the most part. Empty where none has failed. */
+const failedNow = ({ seconds, calls, failedCalls }: NewestCalls): string =>
+  failedCalls === 0 ? '' : `${inTheLast(seconds)}, ${formatNumber(failedCalls)} ${texts.of} ${formatNumber(calls)} ${text.callsFailed}`
+
+const inTheLast = (seconds: number): string => `${text.inTheLast} ${Math.round(seconds)}\u00a0s`
+
+/** When the last of its own nodes became unusable. */
+const downSince = ({ upstreams }: NetworkNodes): string | undefined =>
+  upstreams
+    .flatMap(({ partner, drainedSince, unusableSince }) => (partner ? [] : [drainedSince ?? unusableSince ?? '']))
+    .sort()
+    .at(-1)
 
 /** What callers notice: before anything else. */
 const NetworksDown = ({ networks, overview }: Pick<NodesJson, 'networks'> & { readonly overview: OverviewJson }) => {
   if (networks.length === 0) return null
-  const describe = (network: NetworkNodes): string =>
-    `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes}), ${effectOn(network)}${failedNow(overview.networks.find(({ name }) => name === network.name))}`
+  const describe = (network: NetworkNodes): string => {
+    const newest = overview.networks.find(({ name }) => name === network.name)?.newest
+    const since = downSince(network)
+    return [
+      `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes})${since ? ` ${operatorTexts.nodes.since} ${formatMoment(since, now.value)}` : ''}, ${effectOn(network)}`,
+      newest === undefined ? '' : failedNow(newest),
+    ]
+      .filter(Boolean)
+      .join('; ')
+  }
   const [first] = networks
   return networks.length === 1 && first !== undefined ? (
     <Banner tone="danger" title={describe(first)} />
@@ -224,8 +240,10 @@ const WhyCallsFail = ({ why, network }: { readonly why: string; readonly network
   const [most] = (network?.upstreams ?? [])
     .flatMap(({ name: node, errors }) => errors.map(each => ({ node, ...each })))
     .toSorted((a, b) => b.failures - a.failures)
+  const newest = network === undefined ? '' : failedNow(network.newest)
   return (
     <>
+      {newest !== '' && `${newest}; `}
       {why}
       {most !== undefined && `; ${text.nodeFails} ${most.node}, ${most.error}`}
       {'. '}
@@ -246,6 +264,14 @@ interface FiguresProps extends Pick<OverviewJson, 'seconds' | 'total' | 'network
 const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
   const perSecond = (count: number): number => (seconds > 0 ? count / seconds : 0)
   const failed = total.calls > 0 ? total.failedCalls / total.calls : null
+  const newest = networks.reduce(
+    (sum, each) => ({
+      seconds: each.newest.seconds,
+      calls: sum.calls + each.newest.calls,
+      failedCalls: sum.failedCalls + each.newest.failedCalls,
+    }),
+    { seconds: 0, calls: 0, failedCalls: 0 },
+  )
   // The calls of other networks hide nothing.
   const isCritical = total.failedCalls > 0 && (isDown || networks.some(each => toneOfFailures(each) === 'danger'))
   return (
@@ -253,14 +279,18 @@ const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
       <Figure
         label={<PageLink to="/operator/traffic?hours=1">{text.callsPerSecond}</PageLink>}
         value={formatRate(perSecond(total.calls))}
-        note={`${text.inTheLast} ${Math.round(seconds)}\u00a0s`}
+        note={inTheLast(seconds)}
         testId="calls-per-second"
       />
       <Figure
         label={<PageLink to="/operator/errors?hours=1">{text.failed}</PageLink>}
-        value={formatShare(failed)}
+        value={formatShare(isCritical && newest.calls > 0 ? newest.failedCalls / newest.calls : failed)}
         tone={isCritical ? 'danger' : toneOfFailures(total)}
-        note={`${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)}, ${text.failedNote}`}
+        note={
+          isCritical && newest.calls > 0
+            ? `${formatCount(newest.failedCalls)} ${texts.of} ${formatCount(newest.calls)} ${inTheLast(newest.seconds)}; ${formatShare(failed)} ${inTheLast(seconds)}`
+            : `${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)}, ${text.failedNote}`
+        }
       />
       <Figure
         label={<PageLink to="/operator/traffic?by=method&hours=1">{text.p95}</PageLink>}
@@ -270,7 +300,7 @@ const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
       <Figure
         label={<PageLink to="/operator/traffic?by=account&hours=1">{text.creditsPerSecond}</PageLink>}
         value={formatRate(perSecond(total.credits))}
-        note={`${text.inTheLast} ${Math.round(seconds)}\u00a0s`}
+        note={inTheLast(seconds)}
       />
       <Figure label={text.cacheHits} value={formatShare(total.cacheHits)} note={text.cacheNote} />
     </section>

@@ -1,4 +1,5 @@
 import { signal, useComputed } from '@preact/signals'
+import { clockOffsetMs, now } from '../clock.ts'
 import { loadDrawing } from '../components/chart.tsx'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
@@ -6,7 +7,7 @@ import { loadLater } from '../components/load-later.tsx'
 import { Brand, Loading, NotFound, Shell, Support, ThemeSwitch, Unavailable } from '../components/shell.tsx'
 import type { NodeProblemsJson, NodesJson } from '../../operations/node-operations.ts'
 import { renderAfter } from '../render-after.ts'
-import { isFirstRequest, send, useRequest } from '../request.ts'
+import { isFirstRequest, lastReadAt, refreshIntervalMs, send, useRequest } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy, announceSignIn } from '../session-end.ts'
 import { texts } from '../texts.ts'
@@ -96,6 +97,21 @@ const SignIn = () => {
   )
 }
 
+/** So that nobody takes a page that has stopped for one that is up to date. */
+const AsOf = () => {
+  const readAt = lastReadAt.value
+  if (readAt === undefined) return null
+  const time = new Date(readAt + clockOffsetMs.value).toISOString()
+  const isOld = now.value - Date.parse(time) > maxMissedReads * refreshIntervalMs
+  return (
+    <span class={isOld ? 'since error' : 'since'}>
+      {text.asOf} <time dateTime={time}>{time.slice(11, 19)}</time> UTC
+    </span>
+  )
+}
+
+const maxMissedReads = 2
+
 const signOut = () => void signOutBy(send('POST', '/logout'))
 
 const hasNodes = (read: NodesJson | NodeProblemsJson | undefined): read is NodesJson => read !== undefined && 'networks' in read
@@ -125,6 +141,7 @@ const Pages = () => {
       pages={pages.map(each => (each.title === text.pages.nodes ? { ...each, problems } : each))}
       current={shown.path}
       title={shown.title}
+      actions={<AsOf />}
       onSignOut={signOut}
     >
       <NodesNow.Provider value={{ ...read, data: nodes }}>{shown.content}</NodesNow.Provider>

@@ -130,7 +130,7 @@ const NetworkHeading = ({ network, ofNetwork }: NodeRow) => (
       {text.failed} <FailedShare network={network.name} traffic={ofNetwork} isDown={network.state === 'down'} />
     </span>
     <span>
-      {text.p95} {formatLatency(ofNetwork?.p95Ms)}
+      {text.p95} {formatLatency(network.state === 'down' ? null : ofNetwork?.p95Ms)}
     </span>
     <span>
       {text.head} <NewestBlock {...network} />

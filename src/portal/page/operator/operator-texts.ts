@@ -14,6 +14,7 @@ export const operatorTexts = {
     audit: 'Audit',
   },
   api: 'The API as an OpenAPI document',
+  asOf: 'As of',
   signIn: {
     how: 'Sign in with the token of the admin listener: admin.token in gateway.yaml.',
     token: 'Token',
