@@ -1,20 +1,20 @@
 import type { NetworkState, NodeCondition } from '../server/network-status.ts'
 import type { NodeReason } from '../services/node-reasons.ts'
 
-/** How people are told of the state of a network: in the pages. */
+/** How people are told of the state of a network: in the pages. A node and the store are up or down by the same words. */
 export const networkStateLabels: Readonly<Record<NetworkState, string>> = {
-  ok: 'healthy',
-  degraded: 'fewer nodes',
+  ok: 'up',
+  degraded: 'degraded',
   stalled: 'no new blocks',
-  down: 'unavailable',
+  down: 'down',
   unknown: 'idle',
 }
 
 /** And of that of a node: in the page of operators, and by `tollgate nodes list`. */
 export const nodeConditionLabels: Readonly<Record<NodeCondition, string>> = {
-  usable: 'usable',
-  notUsable: 'not usable',
-  reduced: 'fewer calls',
+  usable: 'up',
+  notUsable: 'down',
+  reduced: 'degraded',
   drained: 'drained',
   unknown: 'unknown',
 }

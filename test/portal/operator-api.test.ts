@@ -596,7 +596,7 @@ t.test("the operator's API", async t => {
     )
     const isDrained = async () => (await operator.get('/nodes')).json.networks[0].upstreams[0].drained
     await waitUntil(async () => !(await isDrained()))
-    t.match((await deployment.run('nodes', 'list')).stdout, /devnet +node-1 +usable/)
+    t.match((await deployment.run('nodes', 'list')).stdout, /devnet +node-1 +up/)
   })
 
   t.test('every response is as the OpenAPI document says, and every route is in it', async t => {

@@ -313,7 +313,7 @@ const parts: Readonly<Record<string, Part>> = {
       await openPage(page, 'Networks')
       await page.reload()
       await page.waitForSelector('.network')
-      return (await page.locator('.badge:text-is("unavailable")').count()) > 0
+      return (await page.locator('.badge:text-is("down")').count()) > 0
     })
     await shoot(page, 'networks-down')
     await page.goto(`${opened.portal}/status`)
