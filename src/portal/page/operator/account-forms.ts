@@ -1,5 +1,5 @@
 export { ChangeKey } from '../components/change-key.tsx'
 export { CreateKey } from '../components/key-form.tsx'
 export { AccountAlerts } from './account-alerts.tsx'
-export { ChangeAccount, SuspendAccount } from './change-account.tsx'
+export { ChangeAccount, CreateAccount, SuspendAccount } from './change-account.tsx'
 export { ChangePerson, SignInLink } from './person-forms.tsx'

@@ -8,11 +8,11 @@ import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { accountForms } from './load-account-forms.ts'
 import { operatorTexts } from './operator-texts.ts'
-import type { ChangePersonProps, SignInLinkProps } from './person-forms.tsx'
+import type { PersonFormProps, SignInLinkProps } from './person-forms.tsx'
 
 const text = operatorTexts.people
 
-const ChangePerson = accountForms.component<ChangePersonProps>(code => code.ChangePerson, null)
+const ChangePerson = accountForms.component<PersonFormProps>(code => code.ChangePerson, null)
 const SignInLink = accountForms.component<SignInLinkProps>(code => code.SignInLink, null)
 
 interface Asked {

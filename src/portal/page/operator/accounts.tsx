@@ -4,23 +4,25 @@ import type { Plan } from '../../../plugin/call.ts'
 import type { AccountJson, AccountPageJson, ListedAccount } from '../../operations/account-operations.ts'
 import type { OperatorKeyJson } from '../../operations/key-operations.ts'
 import { Badge } from '../components/badge.tsx'
-import { Notice, SearchField, Select, TextField, WhenLoaded } from '../components/controls.tsx'
-import { Dialog } from '../components/dialog.tsx'
+import { Notice, SearchField, Select, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
-import { Form } from '../components/form.tsx'
 import { Icon } from '../components/icon.tsx'
 import { KeyState } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { formatNumber, formatTime } from '../format.ts'
-import { request, useRequest } from '../request.ts'
-import { changeQuery, navigate, queryMember } from '../router.ts'
+import { useRequest } from '../request.ts'
+import { changeQuery, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { formatShare } from './format-figures.ts'
+import type { CreateAccountProps } from './change-account.tsx'
 import { AccountLink, KeyLink } from './links.tsx'
+import { accountForms } from './load-account-forms.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
+
+const CreateAccount = accountForms.component<CreateAccountProps>(code => code.CreateAccount, null)
 
 const states = [
   { value: '', label: texts.all },
@@ -125,11 +127,7 @@ export const Accounts = () => {
           </button>
         </div>
       </div>
-      {isCreating.value && (
-        <Dialog title={text.create} onClose={() => (isCreating.value = false)}>
-          <CreateAccount onCancel={() => (isCreating.value = false)} />
-        </Dialog>
-      )}
+      {isCreating.value && <CreateAccount onClose={() => (isCreating.value = false)} />}
       {keyEnding !== undefined && <FoundKeys key={keyEnding} ending={keyEnding} found={foundKeys} />}
       <WhenLoaded from={page}>
         {({ accounts }) =>
@@ -226,37 +224,3 @@ export const AccountState = ({ account: { state, deleteAt } }: { readonly accoun
     )}
   </>
 )
-
-const CreateAccount = ({ onCancel }: { onCancel(): void }) => {
-  const plans = useRequest<readonly Plan[]>('/plans')
-  const plan = useSignal('')
-  const planNames = plans.data.value?.map(({ name }) => name) ?? []
-  const create = async (values: FormData): Promise<void> => {
-    const credits = String(values.get('credits'))
-    const created = await request<AccountJson>('POST', '/accounts', {
-      name: String(values.get('name')).trim(),
-      plan: plan.value || planNames[0],
-      label: String(values.get('label')).trim(),
-      ...(credits !== '' && { credits: Number(credits) }),
-    })
-    navigate(`/operator/accounts/${created.name}`)
-  }
-  return (
-    <Form title={text.create} heading="none" send={create} onCancel={onCancel}>
-      {errorOf => (
-        <>
-          <TextField label={text.name} name="name" required error={errorOf('name')} />
-          <Select
-            label={text.plan}
-            options={planNames}
-            value={plan.value || (planNames[0] ?? '')}
-            onChange={value => (plan.value = value)}
-          />
-          <TextField label={text.credits} name="credits" type="number" help={`${text.creditsHelp}.`} error={errorOf('credits')} />
-          <TextField label={text.label} name="label" error={errorOf('label')} />
-          <Notice text={plans.error.value} />
-        </>
-      )}
-    </Form>
-  )
-}

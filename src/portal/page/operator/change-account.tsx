@@ -7,6 +7,7 @@ import { Form, typedText } from '../components/form.tsx'
 import { showToast } from '../components/toast.tsx'
 import { formatNumber } from '../format.ts'
 import { request, useRequest } from '../request.ts'
+import { navigate } from '../router.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
@@ -81,6 +82,46 @@ export const SuspendAccount = ({ path, onSuspended, onClose }: SuspendAccountPro
           <>
             <p>{text.stateHelp.active}</p>
             <TextField label={text.reason} name="reason" help={text.reasonHelp} error={errorOf('reason')} />
+          </>
+        )}
+      </Form>
+    </Dialog>
+  )
+}
+
+export interface CreateAccountProps {
+  onClose(): void
+}
+
+export const CreateAccount = ({ onClose }: CreateAccountProps) => {
+  const plans = useRequest<readonly Plan[]>('/plans')
+  const plan = useSignal('')
+  const planNames = plans.data.value?.map(({ name }) => name) ?? []
+  const create = async (values: FormData): Promise<void> => {
+    const credits = String(values.get('credits'))
+    const created = await request<AccountJson>('POST', '/accounts', {
+      name: String(values.get('name')).trim(),
+      plan: plan.value || planNames[0],
+      label: String(values.get('label')).trim(),
+      ...(credits !== '' && { credits: Number(credits) }),
+    })
+    navigate(`/operator/accounts/${created.name}`)
+  }
+  return (
+    <Dialog title={text.create} onClose={onClose}>
+      <Form title={text.create} heading="none" send={create} onCancel={onClose}>
+        {errorOf => (
+          <>
+            <TextField label={text.name} name="name" required error={errorOf('name')} />
+            <Select
+              label={text.plan}
+              options={planNames}
+              value={plan.value || (planNames[0] ?? '')}
+              onChange={value => (plan.value = value)}
+            />
+            <TextField label={text.credits} name="credits" type="number" help={`${text.creditsHelp}.`} error={errorOf('credits')} />
+            <TextField label={text.label} name="label" error={errorOf('label')} />
+            <Notice text={plans.error.value} />
           </>
         )}
       </Form>

@@ -17,7 +17,6 @@ import { Errors } from './errors.tsx'
 import { Home } from './home.tsx'
 import { NodesNow } from './node-state.tsx'
 import { loadSession, session } from './operator-session.ts'
-import { Requests } from './requests.tsx'
 import { Traffic } from './traffic.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -25,22 +24,22 @@ const text = operatorTexts
 
 // Files of their own that need nothing of others that are loaded later.
 const nodesFile = loadLater(() => import('./nodes.tsx'))
-const changesFile = loadLater(() => import('./pages-changes.ts'))
+const recordsFile = loadLater(() => import('./pages-records.ts'))
 
 const pages = [
   { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },
   { path: '/operator/accounts', title: text.pages.accounts, Page: Accounts, icon: 'people' },
   { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic, icon: 'traffic' },
   { path: '/operator/errors', title: text.pages.errors, Page: Errors, icon: 'errors' },
-  { path: '/operator/requests', title: text.pages.requests, Page: Requests, icon: 'requests' },
+  { path: '/operator/requests', title: text.pages.requests, Page: recordsFile.component(code => code.Requests), icon: 'requests' },
   { path: '/operator/nodes', title: text.pages.nodes, Page: nodesFile.component(code => code.Nodes), icon: 'nodes' },
   {
     path: '/operator/configuration',
     title: text.pages.configuration,
-    Page: changesFile.component(code => code.Configuration),
+    Page: recordsFile.component(code => code.Configuration),
     icon: 'settings',
   },
-  { path: '/operator/audit', title: text.pages.audit, Page: changesFile.component(code => code.Audit), icon: 'audit' },
+  { path: '/operator/audit', title: text.pages.audit, Page: recordsFile.component(code => code.Audit), icon: 'audit' },
 ] as const
 
 const pagesOfNodes: readonly string[] = [text.pages.home, text.pages.nodes]

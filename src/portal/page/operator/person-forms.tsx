@@ -11,13 +11,13 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.people
 
-export interface ChangePersonProps {
+export interface PersonFormProps {
   readonly person: PersonJson
   onChanged(): void
   onClose(): void
 }
 
-export const ChangePerson = ({ person, onChanged, onClose }: ChangePersonProps) => {
+export const ChangePerson = ({ person, onChanged, onClose }: PersonFormProps) => {
   const role = useSignal<Role>(person.role)
   const change = async (values: FormData): Promise<void> => {
     const [name, email] = ['name', 'email'].map(field => String(values.get(field)).trim())

@@ -1,2 +1,3 @@
 export { Audit } from './audit.tsx'
 export { Configuration } from './configuration.tsx'
+export { Requests } from './requests.tsx'
