@@ -503,7 +503,9 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       const json = (await (await route.fetch()).json()) as { networks: readonly (Json & { readonly upstreams: readonly Json[] })[] }
       const down = { condition: 'notUsable', usable: false, because: 'connection refused', unusableSince: new Date().toISOString() }
       const networks = json.networks.map(({ upstreams, ...each }) => ({
-        ...{ ...each, state: 'down', usableNodes: 0 },
+        ...each,
+        state: 'down',
+        usableNodes: 0,
         upstreams: upstreams.map(node => ({ ...node, ...down })),
       }))
       await route.fulfill({ json: { ...json, networks } })

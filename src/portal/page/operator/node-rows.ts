@@ -38,7 +38,11 @@ export const nodeRows = ({ networks, overview, evidence }: KnownOfNodes): readon
     return nodes.map((node): NodeRow => {
       const traffic = ofNetwork?.upstreams.find(({ name }) => name === node?.name)
       return {
-        ...{ id: `${network.name}/${node?.name ?? ''}`, network, node, traffic, ofNetwork },
+        id: `${network.name}/${node?.name ?? ''}`,
+        network,
+        node,
+        traffic,
+        ofNetwork,
         evidence: wrong.filter(each => each.node === node?.name),
       }
     })
