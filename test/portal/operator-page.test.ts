@@ -783,7 +783,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Home')
     await page.waitForSelector('.charts .plot canvas >> nth=5')
     t.equal(await page.locator('.charts .plot canvas').count(), 6)
-    await page.waitForSelector('figure:has-text("Latency") .legend li:text-matches("^last 1\\\\d s:$")')
+    await page.waitForSelector('figure:has-text("Latency") .legend li:text-matches("^\\\\d\\\\d:\\\\d\\\\d:\\\\d\\\\d\\\\sUTC:$")')
     await page.click('[aria-label="Show as table: Latency"]')
     await page.waitForSelector('figure:has-text("Latency") table')
     await page.click('label:has-text("24 hours")')

@@ -3,7 +3,6 @@ import { networkStateLabels, outcomeLabels } from '../state-labels.ts'
 
 /** The texts of the dashboard, and those that both pages have. Another language is another object of this type. */
 export const texts = {
-  chartLast: 'last',
   timeOfGateway: 'The time of the gateway, now',
   since: 'Since',
   retrying: 'the page tries again every 15 s.',

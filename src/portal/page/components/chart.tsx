@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { now } from '../clock.ts'
-import { formatAge, formatCompact, formatMoment, formatNumber, formatTime } from '../format.ts'
+import { formatCompact, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
 import { loadLater } from './load-later.tsx'
@@ -57,8 +57,6 @@ export const Chart = (props: ChartProps) => {
   const pointed = useSignal<number | undefined>(undefined)
   const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
   const stepMs = Date.parse(end) - Date.parse(times.at(-1) ?? end)
-  // Readings are some ms late.
-  const lastStepMs = 1_000 * Math.round((Date.parse(times.at(-1) ?? '') - Date.parse(times.at(-2) ?? '')) / 1_000)
   const isRunning = Date.parse(end) > Date.now()
   const isPale = isRunning && !isTable.value
   const isStacked = kind === 'columns' && series.length > 1
@@ -142,14 +140,13 @@ export const Chart = (props: ChartProps) => {
           series={series.length > 1 || kind === 'lines' ? series : []}
           isPale={isPale}
           onPick={onPickSeries}
-          // Of lines there is room for the values: where the pointer is, else those of the whole range, or of its last step.
+          // Of lines there is room for the values: where the pointer is, else those of the whole range, or of its last point, with its time: it
+          // may be from before what is above.
           {...(kind === 'lines' && {
             when:
-              index === undefined
-                ? isOfRange || times.length < 2
-                  ? undefined
-                  : `${texts.chartLast} ${formatAge(lastStepMs)}`
-                : formatMoment(times[index] ?? '', now.peek()),
+              index === undefined && (isOfRange || times.length < 2)
+                ? undefined
+                : formatMoment(times[index ?? times.length - 1] ?? '', now.peek()),
             shownValueOf: (each: ChartSeries) => (index === undefined ? restingValue(each) : valueAt(index, each)),
           })}
         />
