@@ -1,8 +1,9 @@
 import { copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
 import { findSentTransaction, resolveDuplicateTransaction, transactionHashOf } from './duplicate-transaction.ts'
-import { lateAfterMs } from './late-calls.ts'
+import { lateAfterMs, silentAfterMs } from './late-calls.ts'
 import { attemptWithin, hedge } from './hedging.ts'
+import { late } from './node-attempt.ts'
 import type { Attempt } from './hedging.ts'
 import type { NodeSelection } from './node-selection.ts'
 import { RejectedReplies, isFinalReply, noUpstream, retryTimeout } from './retries.ts'
@@ -21,6 +22,8 @@ export class CallFailover implements Alternatives {
   readonly #triedNodes: UpstreamNode[] = []
   readonly #rejected = new RejectedReplies()
   #isRetryBudgetExhausted = false
+  /** It was silent, so that another node was asked too. */
+  #silentNode: UpstreamNode | undefined
   /** It has waited for a node to get the required block. */
   #hasWaited = false
 
@@ -153,8 +156,15 @@ export class CallFailover implements Alternatives {
   #finalOf(reply: Reply, node: UpstreamNode): Reply | undefined {
     if (!isFinalReply(reply)) return this.#reject(reply, node)
     if (this.#isMissedBy(node, reply)) return this.#rejected.addMissing(reply)
-    if (!isFailure(reply) && reply.source === 'node') this.#rejected.recordAnsweredElsewhere(this.#call.context.request)
+    if (!isFailure(reply) && reply.source === 'node') this.#recordAnswered(reply.upstream ?? node.name)
     return reply
+  }
+
+  #recordAnswered(upstream: string): void {
+    const { request } = this.#call.context
+    this.#rejected.recordAnsweredElsewhere(request)
+    if (this.#silentNode !== undefined && this.#silentNode.name !== upstream)
+      this.#silentNode.recordAnsweredElsewhere(request, late(this.#silentNode.target))
   }
 
   /** What callers ask for by its hash may be in the reported block, which the node lacks; or in a block that is not on the node's branch. */
@@ -192,34 +202,59 @@ export class CallFailover implements Alternatives {
   }
 
   #request(node: UpstreamNode): Promise<Reply> {
-    const { methodClass, clock, isHedgeable } = this.#selection
-    if (!isHedgeable || this.#rejected.hasFailed) return this.#send(node, this.#call)
+    const { method, methodClass, clock, isHedgeable, isHedgedWhenSilent } = this.#selection
+    if (!(isHedgeable || isHedgedWhenSilent) || this.#rejected.hasFailed) return this.#send(node, this.#call)
     const startedAt = clock.monotonic()
-    return hedge(this.#attemptOn(node), isFirstTime => this.#hedge(node, startedAt, isFirstTime), {
-      clock,
-      signal: this.#signal,
-      delayMs: lateAfterMs(node.latencyOf(methodClass)),
-    })
+    const latency = node.latencyOf(methodClass)
+    const onLate = (isFirstTime: boolean) => (isHedgeable ? this.#hedge(node, startedAt, isFirstTime) : this.#hedgeSilent(node, startedAt))
+    const delayMs = isHedgeable ? lateAfterMs(latency) : silentAfterMs(latency, method?.maxTime)
+    return hedge(this.#attemptOn(node), onLate, { clock, signal: this.#signal, delayMs })
+  }
+
+  /**
+   * The node is silent about a heavy call. Where it has answered another of the class as fast as usual since, it is the query that takes long, and no
+   * other node would be faster.
+   */
+  #hedgeSilent(silentNode: UpstreamNode, startedAt: number): Attempt | undefined {
+    const { method, methodClass, clock } = this.#selection
+    if (silentNode.latencyOf(methodClass).lastUsualAt >= startedAt) return undefined
+    const node = this.#findHedgeNode()
+    if (node === undefined || !this.#reserveHedge(node, true)) return undefined
+    this.#silentNode = silentNode
+    const attempt = this.#attemptOn(node)
+    if (method?.maxTime === undefined) return attempt
+    const remainingMs = method.maxTime - (clock.monotonic() - startedAt)
+    return async signal => (await attemptWithin(remainingMs, attempt, clock, signal)) ?? retryTimeout(node)
   }
 
   /** The call is late on this node: an attempt on another one, if there is one and the budget allows it. */
   #hedge(lateNode: UpstreamNode, startedAt: number, isFirstTime: boolean): Attempt | undefined {
-    const { methodClass, requiredBlock, heads, nodes } = this.#selection
-    const { hedgeNodes, hedgeBudget, retries } = nodes
+    const { methodClass } = this.#selection
     if (isFirstTime) lateNode.recordLate(methodClass, startedAt)
-    // A transaction or a receipt is null where the node is behind.
-    const isCurrent = ({ name }: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(name)
-    const mayHedge = (each: UpstreamNode) => hedgeNodes.has(each) && isCurrent(each) && !each.isSuspended(methodClass)
-    const node = hedgeNodes.size === 0 ? undefined : this.#findNode(mayHedge)
-    if (node !== undefined && hedgeBudget.reserve(lateNode.isFailing(methodClass))) {
-      this.#triedNodes.push(node)
-      retries.hedge.add()
-      return this.#attemptOn(node)
-    }
+    const node = this.#findHedgeNode()
+    if (node !== undefined && this.#reserveHedge(node, lateNode.isFailing(methodClass))) return this.#attemptOn(node)
     lateNode.moveLateCalls(methodClass)
     // Not at first: where the event loop was blocked, responses are read before the next time.
     if (node !== undefined && !isFirstTime) lateNode.moveHungCall(methodClass, this)
     return undefined
+  }
+
+  #findHedgeNode(): UpstreamNode | undefined {
+    const { methodClass, requiredBlock, heads, nodes } = this.#selection
+    const { hedgeNodes } = nodes
+    // A transaction or a receipt is null where the node is behind.
+    const isCurrent = ({ name }: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(name)
+    const mayHedge = (each: UpstreamNode) => hedgeNodes.has(each) && isCurrent(each) && !each.isSuspended(methodClass)
+    return hedgeNodes.size === 0 ? undefined : this.#findNode(mayHedge)
+  }
+
+  /** False when the budget is exhausted. */
+  #reserveHedge(node: UpstreamNode, isFailing: boolean): boolean {
+    const { hedgeBudget, retries } = this.#selection.nodes
+    if (!hedgeBudget.reserve(isFailing)) return false
+    this.#triedNodes.push(node)
+    retries.hedge.add()
+    return true
   }
 
   get #signal(): Signal {

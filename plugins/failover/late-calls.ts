@@ -9,6 +9,13 @@ const medianFactor = 3
 export const lateAfterMs = ({ quantiles, isKnown }: LatencyTracker): number =>
   quantiles === undefined || !isKnown ? defaultLateAfterMs : Math.max(quantiles.p95, medianFactor * quantiles.p50, minLateAfterMs)
 
+/** A heavy call may take so long, or the 95th percentile: half of what the contract gives eth_getLogs (contract 8). */
+const minSilentHeavyMs = 5_000
+
+/** How long a node may be silent about a heavy call before another node is asked too; of a method with `maxTime`, half of that at most. */
+export const silentAfterMs = (latency: LatencyTracker, maxTimeMs = Infinity): number =>
+  Math.min(Math.max(minSilentHeavyMs, lateAfterMs(latency)), maxTimeMs / 2)
+
 /** A call hangs when it is late by this factor, and takes so long at least. */
 const hungFactor = 4
 const minHungMs = 500

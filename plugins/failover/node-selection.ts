@@ -29,6 +29,8 @@ export interface NodeSelection {
   readonly mayRetry: boolean
   /** Whether it is noted when the call is late: it could go elsewhere. */
   readonly isHedgeable: boolean
+  /** Whether another node is asked where a node is silent for long: a call that callers can make as heavy as they like is not late before. */
+  readonly isHedgedWhenSilent: boolean
   /** What all calls share. */
   readonly nodes: FailoverNodes
   readonly heads: Heads
@@ -58,8 +60,13 @@ export const createNodeSelector = (
     )
     const partner = variant === forwarding ? partnerNode : undefined
     const mayRetry = variant !== singleAttempt && method?.retryable !== false
-    const isHedgeable = hasAlternatives && mayRetry && method?.idempotent === true && methods.isHedgedClass(methodClass)
-    return { method, methodClass, candidates, partner, blocks, requiredBlock, mayRetry, isHedgeable, nodes, heads, clock }
+    const mayHedge = hasAlternatives && mayRetry && method?.idempotent === true
+    const isHedgeable = mayHedge && methods.isHedgedClass(methodClass)
+    const isHedgedWhenSilent = mayHedge && !isHedgeable && methods.heavyClasses.has(methodClass)
+    return {
+      ...{ method, methodClass, candidates, partner, blocks, requiredBlock, mayRetry, isHedgeable, isHedgedWhenSilent },
+      ...{ nodes, heads, clock },
+    }
   }
 }
 

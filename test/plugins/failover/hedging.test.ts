@@ -134,7 +134,7 @@ t.test('hedging', async t => {
       isSlow = true
       requested.length = 0
       void request(call())
-      clock.advance(5000)
+      clock.advance(4_900)
       await turn()
       return requested
     }
@@ -142,6 +142,56 @@ t.test('hedging', async t => {
     t.same(await sent(getReceipt, false), ['a'])
     t.same(await sent(getLogs, true), ['a'])
     t.same(await sent(() => fakeCall('eth_call'), true), ['a'])
+  })
+
+  t.test('of a heavy call is for a node that is silent for 5 s, which then comes last for the method', async t => {
+    for (const call of [getLogs, () => fakeCall('eth_call')]) {
+      const silent: Responder = ({ signal }) =>
+        new Promise(resolve => signal?.addEventListener('abort', () => resolve(refuse('unavailable', { source: 'node', fault: 'caller' }))))
+      const { request, requested, clock } = openFailover(t, { a: silent, b: () => fakeResult('b', { upstream: 'b' }) }, { hedge: true })
+      const calls = Array.from({ length: 40 }, () => request(call()))
+      clock.advance(4_900)
+      await turn()
+      t.ok(requested.every(name => name === 'a'))
+      clock.advance(100)
+      t.ok((await Promise.all(calls)).every(reply => valueOrErrorCode(reply) === 'b'))
+      requested.length = 0
+      t.equal(valueOrErrorCode(await request(call())), 'b')
+      t.same(requested, ['b'])
+    }
+  })
+
+  t.test('of a heavy call is not for one that takes long while its node answers others as fast as usual', async t => {
+    let isSlow = false
+    const { request, requestMany, requested, clock } = openFailover(
+      t,
+      { a: () => (isSlow ? new Promise<Reply>(() => undefined) : fakeResult('a')), b: () => fakeResult('b') },
+      { hedge: true },
+    )
+    await requestMany(200)
+    isSlow = true
+    void request(getLogs())
+    clock.advance(1_000)
+    isSlow = false
+    await request(getLogs())
+    clock.advance(8_000)
+    await turn()
+    t.notOk(requested.includes('b'))
+  })
+
+  t.test('of eth_getLogs ends with the 10 s that all nodes have together', async t => {
+    const silent: Responder = ({ signal }) =>
+      new Promise(resolve => signal?.addEventListener('abort', () => resolve(refuse('unavailable', { source: 'node', fault: 'caller' }))))
+    let endFirst: ((reply: Reply) => void) | undefined
+    const first: Responder = () => new Promise(resolve => (endFirst = resolve))
+    const { request, requested, clock } = openFailover(t, { a: first, b: silent }, { hedge: true })
+    const reply = request(getLogs())
+    clock.advance(5_000)
+    await turn()
+    t.same(requested, ['a', 'b'])
+    clock.advance(5_000)
+    endFirst?.(refuse('timeout', { source: 'node', upstream: 'a', fault: 'upstream', retryElsewhere: true }))
+    t.match(await reply, { error: { message: 'query timeout exceeded' }, fault: 'upstream' })
   })
 
   t.test('is never for the partner, nor for a node of weight 0', async t => {
