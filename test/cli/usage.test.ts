@@ -6,7 +6,10 @@ import { openLedger } from '../../src/services/ledger/index.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { UsageCount } from '../../src/store/usage-store.ts'
 import { TestLog } from '../support/fakes.ts'
+import { untilDayLasts } from '../support/wait-until.ts'
 import { accountsCommand, createTestConfigs, usageCommand } from './run-command.ts'
+
+await untilDayLasts()
 
 t.test('usage shows the credits of today, also while a gateway is running', async t => {
   const { dir, json, run } = await createTestConfigs(t)

@@ -6,7 +6,7 @@ import { deployEmitter, emittedTopic, startAnvilChain } from '../support/anvil-c
 import { childrenOf, networkFile } from '../support/deployment.ts'
 import { call } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { untilDayLasts, waitUntil } from '../support/wait-until.ts'
 import { hashesOf, replay, startSubscriptionGateway, subscribe } from './subscription-fixture.ts'
 import type { Header, Log } from './subscription-fixture.ts'
 
@@ -335,6 +335,7 @@ t.test('a reload that removes credits and network-access, or adds them, holds fo
 })
 
 t.test('a reload that changes what events cost holds for open subscriptions', async t => {
+  await untilDayLasts()
   const { deployment, connect, running } = await startGateway(t, {})
   const client = await connect()
   await subscribe(client, 'newHeads')
@@ -360,6 +361,7 @@ t.test('events of a key', async t => {
   }
 
   t.test('cost credits for each KiB, but not those of logs that are taken back', async t => {
+    await untilDayLasts()
     const emitter = await deployEmitter(chain)
     const { key } = await deployment.addKey('alice')
     const client = await connect(key)

@@ -9,7 +9,7 @@ import type { GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
 import type { RpcMessage } from '../support/rpc-client.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { untilDayLasts, waitUntil } from '../support/wait-until.ts'
 
 const methods = [
   ...['eth_blockNumber', 'eth_getBlockByNumber', 'eth_getBlockByHash', 'eth_getBlockReceipts', 'eth_getProof', 'eth_getBalance'],
@@ -117,6 +117,7 @@ t.test('where the node of the feed leaves logs out', async t => {
   liar.isLying = true
 
   await t.test('subscribers get all of them', async t => {
+    await untilDayLasts()
     const socket = await connectWs(gateway.ws(key))
     t.teardown(() => socket.close())
     await socket.call('eth_subscribe', ['logs', { address: contracts[0] }])
@@ -165,6 +166,7 @@ t.test('where the node of the feed leaves logs out', async t => {
 })
 
 t.test('a caller who leaves while nodes are asked ends the call, and pays for it as for one that is not verified', async t => {
+  await untilDayLasts()
   const { gateway, key, deployment, tip, nodes } = await open(t, { methods: { eth_call: '2 of 3', eth_getBalance: 'proof' } })
   const block = byNumber(tip().number)
   await waitUntil(async () => (await call(gateway.http(key), 'eth_getBalance', [account, block])).error === undefined)

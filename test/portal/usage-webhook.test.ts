@@ -17,7 +17,7 @@ import { tempStore } from '../store/temp-store.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment } from '../support/portal-client.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { untilDayLasts, waitUntil } from '../support/wait-until.ts'
 import { isSigned, startWebhookReceiver } from '../support/webhook-receiver.ts'
 
 const plan = { name: 'core', dailyCredits: 1_000_000, forwarding: false }
@@ -278,6 +278,7 @@ t.test('days that are skipped are logged once, also while the first one that is 
   t.equal(log.lines.length, 1)
 })
 
+await untilDayLasts()
 const isDayYoung = Date.now() % dayMs < 60_000 && 'a day is sent when the next one is a minute old'
 
 t.test('the webhook of gateway.yaml gets the day before, signed with the secret that the command prints', { skip: isDayYoung }, async t => {
