@@ -43,11 +43,16 @@ export const varyBelow = (steps: readonly Step[]): Services['vary'] => {
   const [only] = readers
   if (only === undefined) return () => ''
   if (readers.length === 1) return only
-  return call => joinTexts(readers.map(read => read(call)))
+  return call => {
+    let joined = ''
+    for (const read of readers) {
+      const text = read(call)
+      // Its length, because the text may hold anything that callers send: a separator would not tell where it ends.
+      joined += `${text.length} ${text}`
+    }
+    return joined
+  }
 }
-
-/** Each with its length, because a text may hold anything that callers send: a separator would not tell where it ends. */
-const joinTexts = (texts: readonly string[]): string => texts.map(text => `${text.length} ${text}`).join('')
 
 /** The texts that varyBelow() made one text of. */
 const splitVariants = (joined: string, count: number): readonly string[] => {
