@@ -39,6 +39,7 @@ export class LeaseRenewal implements ScheduledRenewal {
   /** Of the last request, which may be in flight. */
   #response: Promise<LeaseResponse | undefined> | undefined
   #recalledAt = -Infinity
+  #leasedShareBefore = 0
 
   constructor(account: string, client: LedgerClient, schedule: RenewalSchedule, user: LeaseUser) {
     this.#account = account
@@ -108,7 +109,10 @@ export class LeaseRenewal implements ScheduledRenewal {
     }
     if (!this.#areAllReturned) void this.#unreturnedLeases?.settle()
     if (this.#isIdle(now) ? !this.#isAtRest(now) : this.lease.hasUnreportedUse) this.request()
-    return !this.#isAtRest(now) || !this.#areAllReturned
+    const isActive = !this.#isAtRest(now) || !this.#areAllReturned
+    // The next call ends its rest, and is reported.
+    if (!isActive) this.lease.renewBelow = this.lease.available
+    return isActive
   }
 
   evict(now: number): boolean {
@@ -213,6 +217,7 @@ export class LeaseRenewal implements ScheduledRenewal {
   }
 
   #replaceLease(today: number): void {
+    this.#leasedShareBefore = this.#leasedShare
     if (!this.lease.isSettled) (this.#unreturnedLeases ??= new UnreturnedLeases(this.#account, this.#client)).add(this.lease)
     this.lease = new Lease(today)
     this.balance.startDay()
@@ -227,7 +232,13 @@ export class LeaseRenewal implements ScheduledRenewal {
   /** Of an idle account: for a day after its last call. */
   #keptCredits(now: number): number {
     if (this.#schedule.hasTooManyAccounts || now - this.#user.lastChargedAt >= dayMs) return 0
-    return this.#sizing.keptSize(this.balance.remaining * this.#client.keptShare)
+    return this.#sizing.keptSize(this.balance.remaining * this.#client.keptShare(this.#leasedShare))
+  }
+
+  /** Of all that processes have leased of the day: the part of this one. Before it has leased any, that of the day before. */
+  get #leasedShare(): number {
+    const [own, all] = [this.lease.used + this.lease.available, this.balance.limit - this.balance.remaining]
+    return own > 0 && all > 0 ? Math.min(1, own / all) : this.#leasedShareBefore
   }
 
   get #areAllReturned(): boolean {

@@ -94,9 +94,12 @@ export class LedgerClient {
     return Math.min(maxDistanceFactor, Math.max(1, this.#roundTripMs / nearStoreMs))
   }
 
-  /** The part of what is left in the store that an idle account keeps in this process, so that its next call does not wait. 0 near the store. */
-  get keptShare(): number {
-    return this.distanceFactor > 1 ? Math.min(maxKeptShare, maxKeptShareOfAll / this.#liveProcesses) : 0
+  /**
+   * The part of what is left in the store that an idle account keeps in this process, so that its next call does not wait. 0 near the store.
+   * `leasedShare` is the part of this process of what all have leased: where few of many processes are called, these keep more.
+   */
+  keptShare(leasedShare: number): number {
+    return this.distanceFactor > 1 ? Math.min(maxKeptShare, maxKeptShareOfAll * Math.max(leasedShare, 1 / this.#liveProcesses)) : 0
   }
 
   /** A charge is refused because the leased credits are used up, and the store cannot be asked. The log says when this begins and when it ends. */
@@ -215,7 +218,7 @@ const heartbeatIntervalMs = 1_000
 const lostAfterMs = 10_000
 
 const maxDistanceFactor = 50
-/** Of one process, and of all together. */
+/** Of one process; and of all together, once where it is shared equally, and once by what they have leased. */
 const maxKeptShare = 1 / 500
 const maxKeptShareOfAll = 1 / 200
 /** With each response, so that a store that has moved away is noticed. */

@@ -99,7 +99,8 @@ export class RenewalSchedule {
 
   /** After midnight all are due, as what they keep is of the day that is over: a part of them in each tick, so that the store is not asked for all at once. */
   #evictResting(now: number): void {
-    let evictionsLeft = this.#resting.size * Math.min(1, (now - this.#evictedAt) / evictAllMs)
+    const { size } = this.#resting
+    let evictionsLeft = Math.min(size, (now - this.#evictedAt) * Math.max(size / evictAllMs, checksPerSecond / 1_000))
     this.#evictedAt = now
     const dayBeganAt = this.#dayBoundary.midnightAt - dayMs
     const dueSince = Math.max(now - evictAfterMs, dayBeganAt <= now ? dayBeganAt : -Infinity)
