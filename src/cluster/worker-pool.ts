@@ -205,8 +205,9 @@ export class WorkerPool {
     for (const worker of this.#ready) worker.tell('lameDuck', { graceMs })
     await sleep(this.#clock, graceMs)
     connections.hold()
-    await whenQuiet(this.#clock, () => connections.acceptedCount)
+    const closeFillers = await whenQuiet(this.#clock, () => connections.acceptedCount, connections.listening)
     connections.endListening()
+    closeFillers()
     await withTimeoutOr(this.#clock, maxHandoverMs, connections.whenHandedOver(), () => undefined)
   }
 

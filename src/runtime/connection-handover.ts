@@ -1,6 +1,7 @@
 import type { Worker } from 'node:cluster'
 import { Server } from 'node:net'
 import { getSystemErrorName } from 'node:util'
+import type { QueueingHandle } from './accept-queue.ts'
 
 /** A worker gets one connection at a time for each port. More without an acknowledgment mean that Node names its messages anew. */
 const maxUnacknowledged = 16
@@ -89,6 +90,11 @@ export class AcceptedConnections {
   /** All so far, those that were refused included. */
   get acceptedCount(): number {
     return this.#acceptedCount
+  }
+
+  /** Undefined while there is none. */
+  get listening(): QueueingHandle | undefined {
+    return this.#listening
   }
 
   /** To be called when a worker is started. */
@@ -211,7 +217,7 @@ export class AcceptedConnections {
 const nothing = (): void => undefined
 
 /** A listening socket, and an accepted one, as libuv's bindings have them (Node 20, 22, 24 and 26). */
-interface ListeningHandle {
+interface ListeningHandle extends QueueingHandle {
   /** Without a connection, the status is an error of the system. */
   onconnection?: (status: number, connection?: ConnectionHandle) => void
   close(): void

@@ -3,6 +3,8 @@ import type { Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '../services/clock.ts'
 import { sleep } from '../util/async.ts'
+import { fillAcceptQueue, listeningHandleOf } from '../runtime/accept-queue.ts'
+import type { QueueingHandle } from '../runtime/accept-queue.ts'
 import { networkOf, parseAddressText } from '../util/address-set.ts'
 import { createConnectionAddressReader } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
@@ -94,9 +96,9 @@ const maxAcceptTurns = 1024
 
 /**
  * Resolves when no caller waits to be accepted: the system would reset their connections when listening ends, which is to be at once. New connections
- * are to be held: a caller who gets no response opens no further one.
+ * are to be held: a caller who gets no response opens no further one. Returns what is to be called once listening has ended.
  */
-export const whenQuiet = async (clock: Clock, acceptedCount: () => number): Promise<void> => {
+export const whenQuiet = async (clock: Clock, acceptedCount: () => number, listening?: QueueingHandle): Promise<() => void> => {
   for (let [waits, before] = [0, -1]; waits < maxQuietWaits && before !== acceptedCount(); waits++) {
     before = acceptedCount()
     await sleep(clock, quietMs)
@@ -106,6 +108,7 @@ export const whenQuiet = async (clock: Clock, acceptedCount: () => number): Prom
     await setImmediate()
     quiet = acceptedCount() === before ? quiet + 1 : 0
   }
+  return fillAcceptQueue(listening, acceptedCount)
 }
 
 /**
@@ -122,6 +125,9 @@ export const acceptPending = async (server: Server, clock: Clock): Promise<() =>
     acceptedCount += 1
     return served
   })
-  await whenQuiet(clock, () => acceptedCount)
-  return serve
+  const closeFillers = await whenQuiet(clock, () => acceptedCount, listeningHandleOf(server))
+  return () => {
+    closeFillers()
+    serve()
+  }
 }
