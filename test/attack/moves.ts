@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import { systemClock } from '../../src/services/clock.ts'
+import { isoDate } from '../../src/util/dates.ts'
 import { parseStoreAddress } from '../../src/config/store-address.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { SeededRandom } from '../simulation/seeded-random.ts'
@@ -15,7 +16,7 @@ import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { post } from '../support/rpc-client.ts'
 import { mustBeZero } from './attack.ts'
 import type { Attack, Figure } from './attack.ts'
-import { CreditCallers, balanceOf } from './credit-callers.ts'
+import { CreditCallers, balanceOf, callCost } from './credit-callers.ts'
 import type { CreditAccount } from './credit-callers.ts'
 
 /** Stores of which one takes the place of the other under load. */
@@ -68,12 +69,14 @@ interface MoveResult {
   readonly servedOver: number
   readonly usedOver: number
   readonly uncountedCalls: number
+  readonly wrongUsageCredits: number
   readonly wrong: number
   readonly wrongKeys: number
 }
 
 /** Gateways serve while their store is copied by a command, which is killed and repeated, and go over to the copy. */
 const runMove = async (pair: StorePair, random: SeededRandom, log: (line: string) => void): Promise<MoveResult> => {
+  const startedAt = systemClock.now()
   const stores = await pair.open()
   const node = await startFakeNode({
     eth_blockNumber: { result: '0x10' },
@@ -123,6 +126,7 @@ const runMove = async (pair: StorePair, random: SeededRandom, log: (line: string
       servedOver: sum(each => each.servedOver),
       usedOver: sum(each => each.usedOver),
       uncountedCalls: sum(each => each.uncountedCalls),
+      wrongUsageCredits: await countWrongUsage(deployment, callers, startedAt),
       wrong: found.wrong + found.crossed + sum(each => each.faults.length),
       wrongKeys,
     }
@@ -133,6 +137,24 @@ const runMove = async (pair: StorePair, random: SeededRandom, log: (line: string
     await node.stop()
     await stores.remove()
   }
+}
+
+interface UsageRow {
+  readonly account: string
+  readonly credits: number
+}
+
+/** Credits that the rows of usage have beyond those of results, and those that they lack. The run may be in two months. */
+const countWrongUsage = async (deployment: Deployment, { servedAt }: CreditCallers, startedAt: number): Promise<number> => {
+  const months = new Set([startedAt, systemClock.now()].map(time => isoDate(time).slice(0, 'YYYY-MM'.length)))
+  const rows: UsageRow[] = []
+  for (const month of months) {
+    const { stdout, stderr } = await deployment.run('usage', 'export', '--month', month, '--json')
+    if (!stdout.startsWith('[')) throw new Error(`usage export: ${stderr}`)
+    rows.push(...(JSON.parse(stdout) as readonly UsageRow[])) // as the command promises
+  }
+  const creditsOf = (name: string) => rows.reduce((sum, { account, credits }) => sum + (account === name ? credits : 0), 0)
+  return Array.from(servedAt, ([name, times]) => Math.abs(creditsOf(name) - callCost * times.length)).reduce((sum, each) => sum + each, 0)
 }
 
 /** Between two results. */
@@ -260,6 +282,7 @@ export const moves: Attack = {
           mustBeZero(`${name}: credits served over a balance`, result.servedOver),
           mustBeZero(`${name}: credits charged and not served`, result.usedOver),
           mustBeZero(`${name}: calls that are missing in the usage counts`, result.uncountedCalls),
+          mustBeZero(`${name}: credits of usage that differ from those of results`, result.wrongUsageCredits),
           mustBeZero(`${name}: wrong results, and differences in the audit`, result.wrong),
           mustBeZero(`${name}: keys that were added or revoked, and are not`, result.wrongKeys),
         )
