@@ -2,6 +2,7 @@ import type { Address, GatewayConfig } from '../config/types.ts'
 import { describeNetworks } from '../core/dry-run.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
 import { openOperatorListener, openPortalListener } from '../core/listeners.ts'
+import { recordIncidents } from '../portal/index.ts'
 import { closeAll } from '../core/open-services.ts'
 import type { Closers } from '../core/open-services.ts'
 import type { PortalListener, PortalOptions } from '../portal/index.ts'
@@ -65,10 +66,12 @@ export const openPrimaryListeners = async (
     const openOperatorStore = openOnce(() => openStore(gateway.store, systemClock))
     closers.push(async () => (await openOperatorStore.opened())?.close())
     const describeMethods = () => describeNetworks(current)
+    const incidents = recordIncidents({ clock: systemClock, log, observedNetworks: readNetworks })
+    closers.push(incidents.stop)
     let portal: PortalListener | undefined
     const admin = await openOperatorListener(gateway, {
       ...context,
-      observedNetworks: readNetworks,
+      incidents: incidents.whenOpen,
       async networks() {
         await sharedHeads.refresh()
         return readNetworks()
@@ -86,7 +89,10 @@ export const openPrimaryListeners = async (
     if (admin !== undefined) closers.push(admin.stop)
     portal = await openPrimaryPortal(
       current,
-      { rpcUrl, tls, networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock), describeMethods, log, metrics },
+      {
+        ...{ rpcUrl, tls, networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock) },
+        ...{ incidents: incidents.whenOpen, describeMethods, log, metrics },
+      },
       closers,
     )
     return {
@@ -106,7 +112,7 @@ export const openPrimaryListeners = async (
 /** With a connection to the store of its own, as calls are served by other processes. */
 const openPrimaryPortal = async (
   current: PrimaryConfig,
-  options: Pick<PortalOptions, 'rpcUrl' | 'tls' | 'networkStatuses' | 'describeMethods' | 'log' | 'metrics'>,
+  options: Pick<PortalOptions, 'rpcUrl' | 'tls' | 'networkStatuses' | 'incidents' | 'describeMethods' | 'log' | 'metrics'>,
   closers: Closers,
 ): Promise<PortalListener | undefined> => {
   const { listen, store: storeAddress } = current.gateway

@@ -1,5 +1,5 @@
 import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
-import { openOperatorApp, openPortal } from '../portal/index.ts'
+import { openOperatorApp, openPortal, recordIncidents } from '../portal/index.ts'
 import type { OperatorListenerAppOptions, PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '../server/index.ts'
@@ -54,6 +54,8 @@ export const openListeners = async (
       running.current.map(({ name, heads }) => ({ name, ...heads.status })),
       nodeStatuses.read(),
     )
+  const incidents = recordIncidents({ clock, log, observedNetworks: async () => readNetworks() })
+  afterCalls.push(incidents.stop)
   let reloadable: ReturnType<OperatorListenerAppOptions['reloadable']> = config
   let portal: PortalListener | undefined
   const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))
@@ -64,7 +66,7 @@ export const openListeners = async (
     accessLog,
     clock,
     log,
-    observedNetworks: async () => readNetworks(),
+    incidents: incidents.whenOpen,
     async networks() {
       await headsSource.refresh()
       return readNetworks()
@@ -84,6 +86,7 @@ export const openListeners = async (
     tls,
     rpcUrl: rpc.url,
     networkStatuses: readNetworks,
+    incidents: incidents.whenOpen,
     describeMethods,
     clock,
     log,
@@ -103,7 +106,7 @@ export const openListeners = async (
 
 interface OperatorListenerOptions
   extends Omit<AdminOptions, 'operatorApp' | 'token' | 'url' | 'trustedProxies'>,
-    Pick<OperatorListenerAppOptions, 'store' | 'reloadable' | 'describeMethods' | 'traffic' | 'observedNetworks'> {
+    Pick<OperatorListenerAppOptions, 'store' | 'reloadable' | 'describeMethods' | 'traffic' | 'incidents'> {
   readonly log: RootLog
   /** The URL of the listener of the dashboard; undefined without one. */
   portalUrl(): string | undefined
@@ -112,7 +115,7 @@ interface OperatorListenerOptions
 /** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
 export const openOperatorListener = async (
   { admin, listen, portal, store: storeAddress }: GatewayConfig,
-  { store, reloadable, describeMethods, portalUrl, traffic, observedNetworks, ...options }: OperatorListenerOptions,
+  { store, reloadable, describeMethods, portalUrl, traffic, incidents, ...options }: OperatorListenerOptions,
 ): Promise<Listener | undefined> => {
   if (listen.admin === undefined) return undefined
   const { networks, metrics, ownMetrics, reloader, logLevel, clock, log } = options
@@ -126,7 +129,7 @@ export const openOperatorListener = async (
       reloadable,
       describeMethods,
       networks,
-      observedNetworks,
+      incidents,
       url,
       metrics,
       traffic,
@@ -157,7 +160,7 @@ export const openOperatorListener = async (
 
 type PortalListenerOptions = Pick<
   PortalOptions,
-  'networks' | 'store' | 'tls' | 'rpcUrl' | 'networkStatuses' | 'describeMethods' | 'clock' | 'log' | 'metrics'
+  'networks' | 'store' | 'tls' | 'rpcUrl' | 'networkStatuses' | 'incidents' | 'describeMethods' | 'clock' | 'log' | 'metrics'
 >
 
 /** Opens the dashboard for developers; undefined where none is configured. Rejects with ListenError. */

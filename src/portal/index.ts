@@ -166,17 +166,20 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
   return url.origin
 }
 
-export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history' | 'incidents'> & Pick<NodeIncidentsOptions, 'observedNetworks'>
-
-/** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
-export const openOperatorApp = ({ observedNetworks, ...options }: OperatorListenerAppOptions) => {
-  const { clock, log, traffic } = options
-  const incidents = recordAfterStart({
+/** What kept calls from nodes and networks in the last day, for operators and developers alike. */
+export const recordIncidents = ({ clock, log, observedNetworks }: NodeIncidentsOptions & Pick<PortalOptions, 'log'>) =>
+  recordAfterStart({
     name: 'the log of incidents',
     clock,
     log,
     open: async () => new (await import('./operator/node-incidents.ts')).NodeIncidents({ clock, observedNetworks }),
   })
+
+export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history'>
+
+/** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
+export const openOperatorApp = (options: OperatorListenerAppOptions) => {
+  const { clock, log, traffic } = options
   const history = recordAfterStart({
     name: 'the history of traffic',
     clock,
@@ -184,20 +187,17 @@ export const openOperatorApp = ({ observedNetworks, ...options }: OperatorListen
     open: async () => new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, read: traffic }),
   })
   const networks = async () => {
-    const [found, recorded] = await Promise.all([options.networks(), incidents.whenOpen()])
+    const [found, recorded] = await Promise.all([options.networks(), options.incidents()])
     recorded.recordStates(found)
     return found
   }
   const open = openOnce(async (token: AdminToken) =>
-    (await import('./operator/operator-app.ts')).createOperatorApp(
-      { ...options, networks, history: history.whenOpen, incidents: incidents.whenOpen },
-      token,
-    ),
+    (await import('./operator/operator-app.ts')).createOperatorApp({ ...options, networks, history: history.whenOpen }, token),
   )
   return {
     serve: async (token: AdminToken): Promise<ServeRequest> => (await open(token)).serve,
     async close(): Promise<void> {
-      await Promise.all([history.stop(), incidents.stop()])
+      await history.stop()
       await (await open.opened())?.close()
     },
   }

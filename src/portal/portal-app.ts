@@ -120,7 +120,7 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
   const session: SessionControl = {
     person: sessionOf(ctx)?.person,
     id: sessionIdOf(ctx),
-    start: who => signIn(ctx, who, services.clock),
+    start: ({ id, account }) => signIn(ctx, { id, account, network: callerNetworkOf(ctx) }, services.clock),
     end: () => signOut(ctx),
   }
   const request = {

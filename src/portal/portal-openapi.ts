@@ -93,6 +93,10 @@ const networkStatus = {
   usableNodes: count,
   state: networkStateSchema,
   lastHead: lastHeadSchema,
+  incidents: {
+    ...listOf(object({ state: networkStateSchema, began: time, ended: { ...timeOrNull, description: 'Null while it lasts.' } })),
+    description: 'When calls failed, or there was no new block, in the last 24 hours; the newest first, 10 at most.',
+  },
 } as const
 
 const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull }
@@ -132,6 +136,7 @@ const responseSchemas = {
   Account: object({
     account: accountRefSchema,
     plan: { ...planSchema, description: 'With the credits of the account’s own, if it has such.' },
+    hasOwnCredits: { ...flag, description: 'Whether the operator has set the credits of this account, in place of those of the plan.' },
     offeredPlans: { ...listOf(planSchema), description: 'Those that the operator offers in place of this one.' },
     balance: balanceSchema,
     state: { type: 'string', enum: accountStates, description: 'Calls are refused unless it is active.' },

@@ -58,6 +58,19 @@ export interface PortalNetwork {
 }
 
 /** What the routes of the portal work with. */
+/** What kept calls from nodes and networks, as operators see it. */
+export interface IncidentLog {
+  /** Whoever shows states records what they show. */
+  recordStates(networks: readonly NetworkStatus[]): void
+  /** Of a network; without a node, of all of it. Times in ms since 1970. */
+  list(network: string): readonly {
+    readonly node: string | undefined
+    readonly kind: string
+    readonly began: number
+    readonly ended: number | undefined
+  }[]
+}
+
 export interface PortalServices {
   readonly store: LazyStore
   readonly queries: UsageQueries
@@ -67,6 +80,8 @@ export interface PortalServices {
   readonly networks: readonly PortalNetwork[]
   /** How the networks and their nodes are, as operators are told too. Nodes are not asked for it. */
   networkStatuses(): MaybePromise<readonly NetworkStatus[]>
+  /** What nodes and networks had in the last day. */
+  incidents(): Promise<IncidentLog>
   readonly limits: PortalLimits
   /** Undefined without a mail server. */
   readonly sendMail: SendMail | undefined

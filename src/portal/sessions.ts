@@ -26,6 +26,13 @@ interface SessionData {
   readonly signedIn: number
   /** What signed in, in words. */
   readonly browser: string
+  /** From where, as networkOf() has it. */
+  readonly network?: string
+}
+
+/** Somebody who signs in. */
+interface SigningIn extends Pick<Person, 'id' | 'account'> {
+  readonly network?: string
 }
 
 export interface SessionOptions {
@@ -97,7 +104,7 @@ interface SessionCall {
 const foundMember = 'foundSession'
 
 /** The session of a request; undefined where nobody is signed in. */
-export const sessionOf = (ctx: Koa.Context): Omit<SessionData, 'browser'> | undefined => {
+export const sessionOf = (ctx: Koa.Context): Pick<SessionData, 'person' | 'account' | 'signedIn'> | undefined => {
   const { person, account, signedIn } = (ctx['session'] ?? {}) as Partial<SessionData> // set by signIn() alone
   return person === undefined || account === undefined || signedIn === undefined ? undefined : { person, account, signedIn }
 }
@@ -116,8 +123,9 @@ export const sessionIdOf = (ctx: Koa.Context): string => {
 }
 
 /** Starts a session under a new id: an id that an attacker has planted is worth nothing. */
-export const signIn = async (ctx: Koa.Context, { id: person, account }: Pick<Person, 'id' | 'account'>, clock: Clock): Promise<void> => {
-  const data: SessionData = { person, account, signedIn: clock.now(), browser: browserName(ctx.get('User-Agent')) }
+export const signIn = async (ctx: Koa.Context, { id: person, account, network }: SigningIn, clock: Clock): Promise<void> => {
+  const browser = browserName(ctx.get('User-Agent'))
+  const data: SessionData = { person, account, signedIn: clock.now(), browser, ...(network !== undefined && { network }) }
   ctx['session'] = data
   // koa-session declares no type of its session; regenerate() is documented.
   await (ctx['session'] as { regenerate(): Promise<void> }).regenerate()
@@ -142,6 +150,8 @@ export const signInSecretOf = (ctx: Koa.Context, secure: boolean): SignInSecret 
 export interface ListedSession {
   readonly id: string
   readonly browser: string
+  /** Undefined where it is not known. */
+  readonly network: string | undefined
   /** Milliseconds since 1970. */
   readonly signedIn: number
   /** When it was last renewed: requests within a quarter of an hour renew it once. */
@@ -152,8 +162,8 @@ export interface ListedSession {
 export const listSessions = async (store: RecordStore, person: Pick<Person, 'id' | 'account'>): Promise<readonly ListedSession[]> =>
   (await sessionRecords(store, person))
     .map(({ id, value, expires }) => {
-      const { browser, signedIn } = value as unknown as SessionData // written by signIn()
-      return { id, browser, signedIn, lastSeen: Math.max(signedIn, expires - idleTimeoutMs - storeMarginMs) }
+      const { browser, network, signedIn } = value as unknown as SessionData // written by signIn()
+      return { id, browser, network, signedIn, lastSeen: Math.max(signedIn, expires - idleTimeoutMs - storeMarginMs) }
     })
     .sort((a, b) => b.signedIn - a.signedIn)
 

@@ -52,11 +52,14 @@ export interface OfferedRequest {
 }
 
 /**
- * What is logged of the calls of one account with one outcome, in each process: of failed and of slow calls those that fit the bucket, of others a
- * sample. A flood of one error hides no other one.
+ * What is logged of the calls of one account with one outcome, in each process: of failed and of slow calls, and of those that ask for it, those
+ * that fit the bucket, of others a sample. A flood of one error hides no other one.
  */
 const failureRate: Rate = { perSecond: 1 / 20, burst: 200 }
 const sampleRate: Rate = { perSecond: 1 / 60, burst: 10 }
+
+/** With the value `always`, a call that succeeds is logged as a failed one is. */
+const logHeader = 'tollgate-log'
 
 const maxParamsBytes = 1_024
 const maxMessageChars = 256
@@ -133,7 +136,7 @@ export class RequestLog {
     const { account } = call.context
     if (account.requestLog === 'off') return undefined
     const isSlow = endedAtMs - call.startedAtMs >= this.#config.slow
-    const kind = isFailure(reply) ? reply.kind : isSlow ? 'slow' : 'ok'
+    const kind = isFailure(reply) ? reply.kind : isSlow ? 'slow' : call.origin.headers[logHeader] === 'always' ? 'asked' : 'ok'
     if (kind === 'ok' && this.#pendingBytes >= maxBytesBeforeSamples) return undefined
     const buckets = getOrCreate(this.#bucketsByKind, kind, this.#newBuckets)
     if (!buckets.takeOne(account.id, kind === 'ok' ? sampleRate : failureRate, endedAtMs)) return undefined

@@ -181,6 +181,34 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
     t.equal(await page.inputValue('[name=methods]'), 'eth_call', 'as the form was before')
   })
 
+  t.test('on a phone the list of what may be chosen opens with a tap, and follows its field when the page scrolls', async t => {
+    const phone = await browser.newContext({ viewport: { width: 360, height: 640 }, hasTouch: true, isMobile: true })
+    t.teardown(() => phone.close())
+    const page = await phone.newPage()
+    await page.goto(gallery.url)
+    const field = page.locator('section[aria-label=Fields] label:has-text("Methods") ~ .multi-select')
+    await field.locator('[role=combobox]').tap()
+    await page.keyboard.type('eth_')
+    const list = field.locator('.options')
+    const distance = async (): Promise<number> => {
+      const [box, chips] = [await list.boundingBox(), await field.locator('.chips').boundingBox()]
+      return box === null || chips === null
+        ? Infinity
+        : Math.min(Math.abs(box.y - chips.y - chips.height), Math.abs(chips.y - box.y - box.height))
+    }
+    t.ok((await distance()) < 6)
+    const before = await list.boundingBox()
+    await page.evaluate('scrollBy(0, 60)')
+    await waitUntil(async () => Math.abs(((await list.boundingBox())?.y ?? 0) - (before?.y ?? 0)) > 30)
+    t.ok((await distance()) < 6, 'beside its field')
+    await page.setViewportSize({ width: 360, height: 400 })
+    await waitUntil(async () => (await distance()) < 6)
+    const { y = -1, height = Infinity } = (await list.boundingBox()) ?? {}
+    t.ok(y >= 0 && y + height <= 400, 'within what the keyboard leaves of the window')
+    await list.locator('[role=option]').first().tap()
+    await waitUntil(async () => (await page.inputValue('[name=methods]')).includes(', eth_'))
+  })
+
   t.test('tabs are moved between with the arrows', async t => {
     await page.focus('[role=tab]:text-is("curl")')
     await page.keyboard.press('ArrowRight')

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import type { NetworkStatusJson } from '../../src/portal/routes/networks.ts'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import type { BrowserContext, Page, Route } from 'playwright-core'
@@ -94,12 +95,12 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     const emptyList = await early.fetch()
     await page.fill('form[aria-label="Create a token"] [name=name]', 'ci')
     await page.click('button:has-text("Create a token")')
-    await page.waitForSelector('button[aria-label="Remove ci"]')
+    await page.waitForSelector('button[aria-label="Revoke ci"]')
     const arrived = page.waitForEvent('requestfinished', request => request === early.request())
     await early.fulfill({ response: emptyList })
     await arrived
     await page.evaluate('new Promise(requestAnimationFrame)')
-    t.ok(await page.isVisible('button[aria-label="Remove ci"]'))
+    t.ok(await page.isVisible('button[aria-label="Revoke ci"]'))
   })
 
   t.test('what was saved is shown as it is stored, although it cannot be read again', async t => {
@@ -168,7 +169,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       t.notMatch(await page.textContent('main'), 'eth_one')
       await page.route('**/api/v1/networks', route => route.fulfill({ json: networks.map(each => ({ ...each, state: 'down' })) }))
       await openPage(page, 'Overview')
-      await page.waitForSelector('[role=alert]:has-text("Calls to these networks are failing:"):has-text("one, two")')
+      await page.waitForSelector('[role=alert]:has-text("Down, calls fail:"):has-text("one, two")')
       await page.unroute('**/api/v1/networks')
       await page.route('**/api/v1/networks', route => route.fulfill({ json: networks }))
       await page.route('**/api/v1/usage?range=30d&by=network*', route => route.fulfill({ json: { groups: [{ name: 'three' }] } }))
@@ -206,8 +207,8 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.click('button:has-text("Create a token")')
     const deleted: string[] = []
     page.on('request', request => request.method() === 'DELETE' && deleted.push(request.url()))
-    await page.dblclick('button[aria-label="Remove twice"]')
-    await page.waitForSelector('button[aria-label="Remove twice"]', { state: 'detached' })
+    await page.dblclick('button[aria-label="Revoke twice"]')
+    await page.waitForSelector('button[aria-label="Revoke twice"]', { state: 'detached' })
     t.equal(deleted.length, 1)
     t.equal(await page.locator('[role=alert]').count(), 0)
   })
@@ -554,6 +555,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.click('text="Network status"')
     await page.waitForSelector('section[aria-label=devnet] .badge:text-is("idle")')
     t.match(await page.textContent('section[aria-label=devnet]'), /Nodes1, not checked/)
+    t.match(await page.textContent('section[aria-label=devnet] .incidents'), 'no incidents recorded')
     await page.waitForSelector('.banner:has-text("devnet is idle: it is checked with the next call.")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
@@ -570,14 +572,36 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
             lagBlocks: null,
             nodes: 2,
             usableNodes: 0,
+            incidents: [
+              { state: 'down', began: '2026-01-15T12:00:00.000Z', ended: null },
+              { state: 'stalled', began: '2026-01-15T10:00:00.000Z', ended: '2026-01-15T10:02:05.000Z' },
+            ],
           },
         ],
       }),
     )
     await page.reload()
     await page.waitForSelector('[role=alert]:has-text("devnet")')
+    await page.waitForSelector('.incidents li:has(.badge:text-is("down")):has-text("2026-01-15 12:00:00 UTC – now")')
+    await page.waitForSelector('.incidents li:has-text("no new blocks"):has-text("10:02:05 UTC"):has-text("2 min")')
     t.same(await findAccessibilityViolations(page), [])
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
     await page.setViewportSize({ width: 1_200, height: 800 })
+  })
+
+  t.test('that a network is down is in its history, in the API and on the page', async t => {
+    const page = await openNewPage(t)
+    const { key } = await deployment.addKey('alice')
+    await node.stop()
+    await waitUntil(async () => {
+      await call(gateway.http(key), 'eth_gasPrice')
+      const [status] = (await (await fetch(`${portal}/api/v1/status`)).json()) as readonly NetworkStatusJson[]
+      return status?.state === 'down' && status.incidents.length > 0
+    })
+    const [status] = (await (await fetch(`${portal}/api/v1/status`)).json()) as readonly NetworkStatusJson[]
+    t.match(status?.incidents, [{ state: 'down', began: /^20/, ended: null }])
+    await page.goto(`${portal}/status`)
+    await page.waitForSelector('.incidents li:has(.badge:text-is("down")):has-text("UTC – now")')
   })
 
   t.test('no script of the page has failed', async t => t.same(errors, []))

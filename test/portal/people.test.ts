@@ -238,6 +238,7 @@ t.test('people of an account', async t => {
     t.equal(checkResponse('/sessions', 'get', listed), undefined)
     const browsers = listed.json.map(({ browser, isCurrent }: { browser: string; isCurrent: boolean }) => `${browser} ${isCurrent}`)
     t.same(browsers.sort(), ['Another program false', 'Firefox on Linux true'])
+    t.equal(listed.json[0].network, '127.0.0.1')
     const { id } = listed.json.find(({ isCurrent }: { isCurrent: boolean }) => !isCurrent)
     t.match(await alice.delete(`/sessions/${id}`), { status: 404 }, 'nobody else does, in the same account')
     t.match(await bob.delete(`/sessions/${id}`), { status: 404 })

@@ -168,7 +168,11 @@ t.test('portal', async t => {
       headers: { cookie: alice.cookies() },
       signal: AbortSignal.timeout(20_000),
     })
-    t.match((await alice.get('/account')).json, { plan: { name: 'core', price: null }, offeredPlans: { length: 0 } }, 'none is offered')
+    t.match(
+      (await alice.get('/account')).json,
+      { plan: { name: 'core', price: null }, hasOwnCredits: false, offeredPlans: { length: 0 } },
+      'none is offered',
+    )
     const growth = { dailyCredits: 200_000_000, forwarding: true, rate: '6000/m', burst: 200, offered: true, price: '$49 a month' }
     const plans = { growth, core: { dailyCredits: 4_000_000 }, custom: { dailyCredits: 1_000_000_000 } }
     deployment.writeGateway({ ...portalGateway(1), plans })
@@ -182,7 +186,11 @@ t.test('portal', async t => {
     const offered = { name: 'growth', dailyCredits: 200_000_000, forwarding: true, rate: 100, burst: 200, price: '$49 a month' }
     t.same((await alice.get('/account')).json.offeredPlans, [offered])
     await deployment.run('accounts', 'set', 'bob', '--plan', 'growth', '--credits', '5')
-    t.match((await bob.get('/account')).json, { plan: { ...offered, dailyCredits: 5 }, offeredPlans: { length: 0 } }, 'not beside itself')
+    t.match(
+      (await bob.get('/account')).json,
+      { plan: { ...offered, dailyCredits: 5 }, hasOwnCredits: true, offeredPlans: { length: 0 } },
+      'not beside itself',
+    )
     await deployment.run('accounts', 'set', 'bob', '--plan', 'core', '--credits', 'plan')
     deployment.writeGateway(portalGateway(1))
     process.kill(gateway.pid, 'SIGHUP')

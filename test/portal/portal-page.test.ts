@@ -4,6 +4,7 @@ import { promisify } from 'node:util'
 import t from '../support/tap.ts'
 import type { Page, Request } from 'playwright-core'
 import { openPortal } from '../../src/portal/index.ts'
+import { NodeIncidents } from '../../src/portal/operator/node-incidents.ts'
 import { createSignInToken, signInUrl } from '../../src/portal/one-time-links.ts'
 import { addPerson } from '../../src/portal/people.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
@@ -308,7 +309,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('tr:has-text("eth_getLogs"):has-text("check"):has-text("510 credits with Tollgate-Verify: proof")')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Try it')
-    t.match(await page.inputValue('[name=key]'), /^tg_/)
+    t.match(await page.textContent('.field:has-text("API key") option:checked'), /^k …\w{4}$/)
+    t.equal(await page.locator('[name=key]').count(), 0, 'a key that the tab knows is chosen by name')
     await page.selectOption('select >> nth=1', 'eth_getLogs')
     t.equal(await page.inputValue('[name="param-0.fromBlock"]'), '0x1')
     await page.click('section[aria-label="Recent calls"] button:has-text("eth_getBalance")')
@@ -355,6 +357,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
         await page.textContent('[role=tabpanel] pre'),
         `echo '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}'`,
       )
+      await page.click('[role=tab]:text-is("web3.py")')
+      t.match(await page.textContent('[role=tabpanel] pre'), 'flush=True')
       await page.click('[role=tab]:text-is("viem")')
       t.match(await page.textContent('[role=tabpanel] pre'), /webSocket\('ws:.*\/ws\/v3\/API_KEY'\)[^]*params: \["newHeads"\]/)
       for (const language of ['viem', 'JavaScript']) {
@@ -378,12 +382,15 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const { key } = (await page.evaluate(`${createKey}.then(response => response.json())`)) as { key: string }
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error === undefined)
     const countKeys = `fetch('/api/v1/usage?by=key').then(response => response.json()).then(({ groups }) => groups.length)`
-    await waitUntil(async () => (await page.evaluate(countKeys)) === 3)
+    await waitUntil(async () => Number(await page.evaluate(countKeys)) >= 3)
     await openPage(page, 'Keys')
-    await page.waitForSelector('tr:has-text("=1+1,x") svg[aria-label="=1+1,x, calls in 24 h: 1"] rect:last-child:not(.none)')
+    await page.waitForSelector(
+      'tr:has-text("=1+1,x") svg[aria-label^="=1+1,x, calls since "][aria-label$=":00 UTC: 1"] rect:last-child:not(.none)',
+    )
     await page.waitForSelector('tr:has-text("=1+1,x"):has(.number:text-is("80")):has-text("no daily limit"):has-text("this hour")')
     await openPage(page, 'Usage')
     await page.waitForSelector('tfoot')
+    await page.waitForSelector('p:text-matches("^Calls since [A-Z][a-z]{2} [0-9]+ [0-9]{2}:00 UTC.$")')
     const lines = `['tbody', 'tfoot'].map(part => getComputedStyle(document.querySelector(part + ' tr:last-child td')).borderBottomWidth)`
     t.same(await page.evaluate(lines), ['1px', '0px'], 'a line is between the rows and their sum')
     await page.selectOption('select >> nth=1', 'key')
@@ -483,17 +490,65 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.click('text="Try again"')
     await page.waitForSelector('h1:has-text("Try it")')
     t.same([await page.inputValue('[name=param-0]'), await page.inputValue('[name=param-1]')], ['0x12', 'latest'])
-    await page.fill('[name=key]', key)
+    await page.waitForSelector(`form p:has-text("The request was made with tries …${key.slice(-4)}.")`)
+    await page.fill('[name=key]', key.slice(0, -1))
     await page.fill('[name=param-0]', `0x${'12'.repeat(20)}`)
     await page.click('button[type=submit]')
+    await page.waitForSelector('form [role=alert]:has-text("Enter a whole API key")')
+    await page.fill('[name=key]', key)
+    await page.click('button[type=submit]')
     await page.waitForSelector('[data-testid=response]:has-text("0x10")')
+    // Of calls that succeed, a sample is logged, and those of Try it.
+    for (let i = 0; i < 20; i += 1) await call(gateway.http(key), 'eth_gasPrice')
+    await page.click('button[type=submit]')
+    await page.waitForSelector('[data-testid=response]:has-text("0x10")')
+    await page.click('text="Show in Requests"')
+    await page.waitForSelector('tbody tr:has-text("Successful"):has-text("eth_getBalance"):has-text("tries")')
+    t.equal(await page.locator('tbody tr').count(), 1)
+    await page.fill('[type=search]', 'no-such-id')
+    await page.waitForSelector(
+      '.empty:has-text("A call is not in the list if it"):has-text("is older than 24 hours"):has-text("Calls of Try it are all logged")',
+    )
+    t.same(await findAccessibilityViolations(page), [])
+  })
+
+  t.test('a key that was typed once is chosen by name, fills URLs and code, and is in nothing that outlives the tab', async t => {
+    const { keys } = (await page.evaluate(
+      `fetch('/api/v1/keys').then(response => response.json()).then(keys => ({ keys: keys.filter(({ name }) => name === 'tries') }))`,
+    )) as { keys: readonly { readonly hint: string }[] }
+    const name = `tries …${keys[0]?.hint}`
+    await openPage(page, 'Networks')
+    t.equal(await page.textContent('.field:has-text("API key") option:checked'), name)
+    const url = (await page.textContent('.urls code')) ?? ''
+    t.match(url, /\/v3\/tg_\w{38}$/)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.selectOption('.field:has-text("API key") select', { label: 'Another key' })
+    await page.waitForSelector('.urls code:text-matches("/v3/API_KEY$")')
+    t.equal(await page.inputValue('[name=key]'), '')
+    await page.fill('[name=key]', url.slice(url.lastIndexOf('/') + 1))
+    await page.waitForSelector('.urls code:text-matches("/v3/tg_")')
+    await openPage(page, 'Requests')
+    await page.click('tr:has-text("Invalid params"):has-text("tries") time >> nth=0')
+    await page.click('dialog summary:has-text("The request in code")')
+    t.match(await page.textContent('dialog [role=tabpanel] pre'), url)
+    await page.click('text="Try again"')
+    t.equal(await page.textContent('.field:has-text("API key") option:checked'), name)
+    t.equal(await page.locator('[name=key]').count(), 0)
+    t.same(await page.evaluate('[localStorage.length, sessionStorage.length, location.href.includes("tg_")]'), [0, 0, false])
+    await openPage(page, 'Keys')
+    await chooseAction(page, 'tries', 'Revoke')
+    await confirmQuestion(page)
+    await page.waitForSelector('td:has-text("tries")', { state: 'detached' })
+    await openPage(page, 'Networks')
+    await page.waitForSelector('[name=key]')
+    t.equal(await page.inputValue('[name=key]'), '')
   })
 
   t.test('owners say what is logged of requests', async t => {
     await openPage(page, 'Requests')
     await page.click('text="What is logged"')
     await page.waitForSelector(
-      'dialog:has-text("calls that take 1.00 s or longer, and a sample of the others. The sample: at first ten of an account, then about one a minute")',
+      'dialog:has-text("calls that take 1.00 s or longer, and a sample of the others. Of successful calls, 10 are logged at once, then one a minute."):has-text("Tollgate-Log: always")',
     )
     await page.click('label:has-text("Nothing")')
     await page.click('dialog >> text="Save"')
@@ -524,7 +579,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(Date.parse(searchParams.get('to') ?? '') - Date.parse(searchParams.get('from') ?? ''), 3_600_000)
     await page.waitForSelector('[data-testid=calls]:text-is("1")')
     await page.click('[aria-label="Remove Outcome: Invalid params"]')
-    await page.waitForSelector('[data-testid=calls]:text-is("2")')
+    await page.waitForSelector('[data-testid=calls]:text-is("3")')
     await page.click('text="Clear all filters"')
     await page.waitForSelector('.filters', { state: 'detached' })
   })
@@ -667,6 +722,14 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     ])
     await page.waitForSelector('td:has-text("daily limit: 1,000 credits"):has-text("rate limit: 5 calls/s"):has-text("burst: 9 calls")')
     t.equal(await page.locator('tr:has-text("Key created"):has-text("none")').count(), 0, 'what was left empty is not said')
+    t.match(await page.textContent('tbody td >> nth=0'), /^20[-0-9]+ [0-9]{2}:[0-9]{2}:[0-9]{2}$/)
+    await page.click('button:has-text("Export")')
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:text-is("CSV")')])
+    const lines = (await readFile(await download.path(), 'utf8')).split('\r\n')
+    t.equal(lines[0], 'time,by,action,target,before,after')
+    const countChanges = `fetch('/api/v1/changes').then(response => response.json()).then(({ changeCount }) => changeCount)`
+    t.equal(lines.length - 2, await page.evaluate(countChanges), 'all of the month, not those of one page')
+    t.ok(lines.some(line => /^20[-0-9T:.]+Z,owner,key-created,key_\w+,/.test(line)))
   })
 
   t.test('why something cannot be removed is said', async t => {
@@ -674,11 +737,11 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.fill('form[aria-label="Create a token"] [name=name]', 'ci')
     await page.click('button:has-text("Create a token")')
     await page.route('**/tokens/*', route => route.fulfill({ status: 404, json: { error: { code: 'x', message: 'no such token' } } }))
-    await page.click('button[aria-label="Remove ci"]')
+    await page.click('button[aria-label="Revoke ci"]')
     await page.waitForSelector('[role=alert]:has-text("no such token")')
     await page.unroute('**/tokens/*')
-    await page.click('button[aria-label="Remove ci"]')
-    await page.waitForSelector('button[aria-label="Remove ci"]', { state: 'detached' })
+    await page.click('button[aria-label="Revoke ci"]')
+    await page.waitForSelector('button[aria-label="Revoke ci"]', { state: 'detached' })
     t.equal(await page.$$eval('[role=alert]', found => found.length), 0)
   })
 
@@ -773,7 +836,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('.guide [aria-current=step] h3:text-is("Call a network")')
     t.same(
       await page.locator('.guide .links strong').allTextContents(),
-      ['Restrict the key', 'Set an alert', 'Watch your usage', 'Invite your team'],
+      ['Restrict the key', 'Set an alert', 'Watch your usage', 'Add your team'],
       'what comes next is in sight before the first call',
     )
     const [, key = ''] = /\/v3\/(tg_\w+)/.exec((await page.textContent('[role=tabpanel] code')) ?? '') ?? []
@@ -821,17 +884,18 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.notMatch(await page.textContent('.credits'), /At the pace/, 'nothing is left that could last')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Keys')
-    await page.click('.banner.danger >> text="Get more credits"')
+    await page.click('.banner.danger >> text="Ask for more credits"')
     await page.waitForSelector('tr:has-text("core"):has-text("Your plan"):has-text("805")')
     const growth =
-      'tr:has-text("growth"):has-text("$49 a month"):has-text("248,447 times yours"):has-text("100 calls/s"):has-text("included")'
+      'tr:has-text("growth"):has-text("$49 a month"):has-text("248,447 times yours"):has-text("100 calls/s"):has-text("sent to a partner")'
     const ask = await page.getAttribute(`${growth} >> a:text-is("Ask for growth")`, 'href')
     t.match(decodeURIComponent(ask ?? ''), /^mailto:help@example.org\?subject=Plan growth: acc_\w+$/)
     t.equal(await page.locator('tr:has-text("custom")').count(), 0, 'only what is offered')
-    t.equal(await page.locator('text="Get more credits"').count(), 0, 'that is this page')
+    t.equal(await page.locator('text="Ask for more credits"').count(), 0, 'that is this page')
     t.same(await findAccessibilityViolations(page), [])
     await page.click('.banner.danger >> text="See what used them"')
     await page.waitForSelector('h1:has-text("Usage")')
+    await page.waitForSelector('label:has-text("Credits") input:checked')
     t.equal(await page.locator('text="See what used them"').count(), 0, 'that is this page')
     t.equal(await page.locator('th:has-text("Sent to a partner")').count(), 0, 'the plan has none')
     await deployment.run('accounts', 'suspend', 'spender', '--reason', 'Invoice 17 is unpaid')
@@ -841,26 +905,34 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     )
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Overview')
-    await page.waitForSelector('.credits:has-text("Suspended: calls are refused, so no credits are used.")')
+    await page.waitForSelector('.credits.unused:has-text("Suspended: calls are refused, so no credits are used.")')
+    await page.waitForSelector('.credits:has-text("805 a day, set for your account")')
+    t.equal(await page.locator('.figure.danger').count(), 0, 'one thing is wrong, not two')
     t.equal(await page.locator('[data-testid=reset]').count(), 0, 'the reset changes nothing of that')
     t.notMatch(await page.textContent('.credits'), /At the pace/)
     await page.context().close()
   })
 
-  t.test('the page Plan says how many calls a second a plan allows, and at once; of a plan without a limit nothing', async t => {
-    const page = await openAs('newcomer')
-    await openPage(page, 'Plan')
-    await page.waitForSelector('.figure-label:text-is("Partner for logs in outages")')
-    await page.waitForSelector('.card > :has-text("3,000,000"):has-text("new at 00:00 UTC; 90,000,000 in 30 days")')
-    t.equal(await page.locator('.figure-label:text-is("Rate limit")').count(), 0)
-    await deployment.run('accounts', 'set', 'newcomer', '--plan', 'steady')
-    await page.reload()
-    await page.waitForSelector(
-      '.card > :has-text("Rate limit"):has-text("25 calls/s"):has-text("At once: 1,500. On networks that limit rates.")',
-    )
-    t.same(await findAccessibilityViolations(page), [])
-    await page.context().close()
-  })
+  t.test(
+    'the page Plan says how many calls a second a plan allows, and at once, what is refused, and which credits are the account’s own',
+    async t => {
+      const page = await openAs('newcomer')
+      await openPage(page, 'Plan')
+      await page.waitForSelector('.card > :has-text("eth_getLogs in an outage"):has-text("fails")')
+      await page.waitForSelector('.card > :has-text("3,000,000"):has-text("new at 00:00 UTC; what is left is not carried over")')
+      await page.waitForSelector('.card > :has-text("Rate limit"):has-text("no limit")')
+      await deployment.run('accounts', 'set', 'newcomer', '--plan', 'steady')
+      await page.reload()
+      await page.waitForSelector(
+        '.card > :has-text("Rate limit"):has-text("25 calls/s"):has-text("At once: 1,500. On networks that limit rates. Keys may have lower limits.")',
+      )
+      await deployment.run('accounts', 'set', 'newcomer', '--credits', '800')
+      await page.reload()
+      await page.waitForSelector('.card > :has-text("800"):has-text("set for your account; new at 00:00 UTC")')
+      t.same(await findAccessibilityViolations(page), [])
+      await page.context().close()
+    },
+  )
 
   t.test('an address that is none of a page says so, with a way home', async t => {
     await page.goto(`${gateway.portal}/kyes`)
@@ -1096,6 +1168,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       ...{ usageRetentionMs: dayMs, requestLog: testRequestLog, metrics: createMetricsRegistry(), rpcUrl: 'http://127.0.0.1:1' },
       describeMethods: async () => new Map(),
       networkStatuses: () => [],
+      incidents: async () => new NodeIncidents({ clock, observedNetworks: async () => [] }),
     })
     const page = await browser.newPage()
     t.teardown(async () => {

@@ -17,6 +17,7 @@ interface Ended {
   readonly params?: readonly Json[]
   readonly tookMs?: number
   readonly account?: object
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** A log, what it has written, and the faults of its store. */
@@ -46,8 +47,9 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
   const log = new RequestLog(store, clock, { ...testRequestLog, ...config })
   const usage = createUsage(() => undefined, clock, log)
   log.start()
-  const end = ({ reply = refuse('params'), method = 'eth_call', params = [], tookMs = 5, account = {} }: Ended = {}) => {
-    const call = { ...fakeCall(method, params, { account: { ...fakeAccount, ...account } }), startedAtMs: clock.monotonic() - tookMs }
+  const end = ({ reply = refuse('params'), method = 'eth_call', params = [], tookMs = 5, account = {}, headers = {} }: Ended = {}) => {
+    const faked = fakeCall(method, params, { account: { ...fakeAccount, ...account } })
+    const call = { ...faked, origin: { ...faked.origin, headers }, startedAtMs: clock.monotonic() - tookMs }
     return usage.record({ call, reply, method: shippedMethods.get(method), network: 'devnet', credits: 80, day: 1 })
   }
   const advance = async (ms = 1_000) => {
@@ -99,6 +101,17 @@ t.test('of each outcome of an account so many are logged, then a part; a flood o
   }
   await advance()
   t.same([countOf('rate'), countOf('ok')], [203, 11])
+})
+
+t.test('a call that asks for it with a header is logged beside the sample, up to a bound of its own', async t => {
+  const { end, advance, written } = openLog()
+  const ask = (value: string) => end({ reply: fakeResult('ok'), headers: { 'tollgate-log': value }, method: 'eth_gasPrice' })
+  for (let i = 0; i < 100; i += 1) end({ reply: fakeResult('ok') })
+  for (let i = 0; i < 300; i += 1) ask('always')
+  ask('never')
+  for (let i = 0; i < 10; i += 1) await advance()
+  t.equal(written().filter(({ method }) => method === 'eth_gasPrice').length, 200)
+  t.equal(written().length, 210)
 })
 
 t.test('where more accounts call than the store takes requests of, no failure makes room for a sample', async t => {

@@ -76,6 +76,9 @@ export const formatAuthor = ({ kind, name }: ChangeAuthor): string => `${name} (
 /** `14:05 UTC`. */
 export const formatHour = (iso: string): string => `${iso.slice(11, 16)} UTC`
 
+/** `since Jan 31 14:00 UTC`. */
+export const formatSince = (iso: string): string => `${texts.since.toLowerCase()} ${formatDay(new Date(iso))} ${formatHour(iso)}`
+
 /** `2026-01-31 14:05:09`, where a title says that it is UTC. */
 export const formatSeconds = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}`
 

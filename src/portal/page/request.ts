@@ -147,17 +147,21 @@ export interface Loaded<T> {
   show(value: T): void
 }
 
-/** Reads from the API, and again while the page is shown, unless the interval is Infinity. After an error the last data stay. */
-export const useRequest = <T>(path: string, intervalMs = refreshIntervalMs): Loaded<T> => {
-  const data = useSignal(firstRequests.get(path)?.value as T | undefined) // of this path
+/**
+ * Reads from the API, and again while the page is shown, unless the interval is Infinity. After an error the last data stay. Without a path,
+ * nothing is read yet.
+ */
+export const useRequest = <T>(path: string | undefined, intervalMs = refreshIntervalMs): Loaded<T> => {
+  const data = useSignal(firstRequests.get(path ?? '')?.value as T | undefined) // of this path
   const error = useSignal<string | undefined>(undefined)
   const shownPath = useSignal(path)
   // Responses arrive in any order. None is shown that was asked for before `oldest`: what is shown is of this path, and never becomes older.
   const reads = useRef({ path, count: 0, oldest: 0 }).current
   reads.path = path
   const load = (): void => {
-    const number = (reads.count += 1)
     const asked = reads.path
+    if (asked === undefined) return
+    const number = (reads.count += 1)
     const showUnlessOutdated = (update: () => void): void => {
       if (number < reads.oldest) return
       reads.oldest = number
@@ -172,7 +176,7 @@ export const useRequest = <T>(path: string, intervalMs = refreshIntervalMs): Loa
     reads.oldest = reads.count + 1
   }
   useEffect(() => {
-    if (hasEnded.value) return undefined
+    if (hasEnded.value || path === undefined) return undefined
     dropEarlierReads()
     load()
     if (intervalMs === Infinity) return undefined

@@ -48,6 +48,8 @@ export interface AccountReport {
   readonly account: { readonly id: string; readonly name: string }
   /** With the credits of the account's own, if it has such. */
   readonly plan: PlanJson
+  /** The operator has set the credits of the account: they are not those of other accounts with the plan. */
+  readonly hasOwnCredits: boolean
   readonly offeredPlans: readonly PlanJson[]
   readonly balance: Balance
   /** Calls are refused unless it is active. */
@@ -82,6 +84,7 @@ export const readAccountReport = async (
   return {
     account: { id, name },
     plan: planJson(planName, plan),
+    hasOwnCredits: credits !== undefined,
     offeredPlans: offersBeside(planName, plans),
     balance,
     state: accountState(row),

@@ -1,7 +1,8 @@
 import type { NetworkStatus } from '../../server/network-status.ts'
+import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { notFound } from '../api-errors.ts'
 import { listOf, schemaRef } from '../openapi.ts'
-import type { PortalNetwork, PortalServices } from '../portal-services.ts'
+import type { IncidentLog, PortalNetwork, PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 
 /** Whether calls to a network are answered now. */
@@ -13,12 +14,37 @@ export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId
   readonly lastHead: NonNullable<NetworkStatus['lastHead']> | null
   /** How many blocks the last of the usable nodes is behind; null where no head is known. */
   readonly lagBlocks: number | null
+  /** Of the last 24 hours, the newest first. */
+  readonly incidents: readonly NetworkIncidentJson[]
+}
+
+/** A time in which calls to a network failed, or it had no new block. */
+export interface NetworkIncidentJson extends Pick<NetworkStatus, 'state'> {
+  /** ISO 8601. */
+  readonly began: string
+  /** Null while it lasts. */
+  readonly ended: string | null
 }
 
 /** A network as its callers see it. */
 export type NetworkJson = NetworkStatusJson & Pick<PortalNetwork, 'http' | 'ws'>
 
-const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | undefined): NetworkStatusJson => {
+/** Whoever is shown more has the log of incidents of operators. */
+const maxIncidents = 10
+
+/** Of the network as a whole: which nodes it has is not for its callers. */
+const incidentsOf = (name: string, incidents: IncidentLog): readonly NetworkIncidentJson[] =>
+  incidents
+    .list(name)
+    .flatMap(
+      ({ node, kind, began, ended }) =>
+        node === undefined ? [{ state: kind as NetworkStatus['state'], began: isoTime(began), ended: isoTimeOrNull(ended) }] : [], // of a network, the kind is its state
+    )
+    .slice(0, maxIncidents)
+
+type StatusOfNow = Omit<NetworkStatusJson, 'incidents'>
+
+const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | undefined): StatusOfNow => {
   const { head, finalized = null, lastHead = null, state = 'unknown', nodes = 0, usableNodes = 0, upstreams = [] } = status ?? {}
   const heads = upstreams.filter(({ usable, partner }) => usable && partner !== true).flatMap(upstream => upstream.head ?? [])
   return {
@@ -34,9 +60,15 @@ const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | unde
   }
 }
 
-const networksWithStatus = async ({ networks, networkStatuses }: PortalServices) => {
-  const statuses = new Map((await networkStatuses()).map(status => [status.name, status]))
-  return networks.map(network => ({ network, status: statusOf(network, statuses.get(network.name)) }))
+const networksWithStatus = async ({ networks, networkStatuses, incidents: openIncidents }: PortalServices) => {
+  const [found, incidents] = await Promise.all([networkStatuses(), openIncidents()])
+  // What is shown now is in them.
+  incidents.recordStates(found)
+  const statuses = new Map(found.map(status => [status.name, status]))
+  return networks.map(network => ({
+    network,
+    status: { ...statusOf(network, statuses.get(network.name)), incidents: incidentsOf(network.name, incidents) },
+  }))
 }
 
 export const networkRoutes = [

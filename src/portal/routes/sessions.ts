@@ -1,6 +1,6 @@
 import { isoTime } from '../../util/dates.ts'
 import { notFound } from '../api-errors.ts'
-import { flag, listOf, object, schemaRef, text, time } from '../openapi.ts'
+import { flag, listOf, object, schemaRef, text, textOrNull, time } from '../openapi.ts'
 import { defineRoute } from '../route.ts'
 import { listSessions, signOutEverywhere } from '../sessions.ts'
 
@@ -8,6 +8,8 @@ import { listSessions, signOutEverywhere } from '../sessions.ts'
 export interface SessionListItem {
   readonly id: string
   readonly browser: string
+  /** From where it signed in: an IPv4 address, or a /64 of IPv6; null where that is not known. */
+  readonly network: string | null
   readonly signedIn: string
   readonly lastSeen: string
   /** Whether the request is of this session. */
@@ -18,6 +20,7 @@ export interface SessionListItem {
 export const listedSessionSchema = object({
   id: text,
   browser: { type: 'string', description: 'Such as `Firefox on Windows`.' },
+  network: { ...textOrNull, description: 'From where it signed in: an IPv4 address, or a /64 of IPv6.' },
   signedIn: time,
   lastSeen: { ...time, description: 'To a quarter of an hour.' },
   isCurrent: { ...flag, description: 'Whether the request is of this session.' },
@@ -31,9 +34,10 @@ export const sessionListRoutes = [
     role: 'viewer',
     response: listOf(schemaRef('ListedSession')),
     handle: async ({ person, session }, { store }): Promise<readonly SessionListItem[]> =>
-      (await listSessions(store, person)).map(({ id, browser, signedIn, lastSeen }) => ({
+      (await listSessions(store, person)).map(({ id, browser, network = null, signedIn, lastSeen }) => ({
         id,
         browser,
+        network,
         signedIn: isoTime(signedIn),
         lastSeen: isoTime(lastSeen),
         isCurrent: id === session.id,

@@ -262,10 +262,14 @@ interface WhileReadProps {
   readonly children: ComponentChildren
 }
 
-/** Dims figures of what was chosen before, until those of what is chosen now have been read. */
+/** Until the figures of what is chosen now have been read: says so, and dims those of what was chosen before. */
 export const WhileRead = ({ from: { isOutdated }, children }: WhileReadProps) => (
   <div class={isOutdated ? 'outdated' : undefined} aria-busy={isOutdated}>
-    {children}
+    {/* There before what it says: a region that comes with its text is not announced everywhere. */}
+    <p class="reading" role="status">
+      {isOutdated && texts.loading}
+    </p>
+    <div>{children}</div>
   </div>
 )
 

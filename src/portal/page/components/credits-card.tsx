@@ -10,12 +10,14 @@ interface CreditsCardProps {
   readonly balance: Balance
   /** What else is known of them: how long they last. */
   readonly forecast?: ComponentChildren
+  /** Calls are refused for another reason: how many are left is not what matters. */
+  readonly isRefused?: boolean
   /** Beside them. */
   readonly children?: ComponentChildren
 }
 
 /** The credits that an account has left today. */
-export const CreditsCard = ({ balance, forecast, children }: CreditsCardProps) => {
+export const CreditsCard = ({ balance, forecast, isRefused = false, children }: CreditsCardProps) => {
   const { limit, left: unleased, used, held, forfeited } = balance
   if (limit === null || unleased === null) {
     return (
@@ -27,9 +29,9 @@ export const CreditsCard = ({ balance, forecast, children }: CreditsCardProps) =
   }
   // What gateways hold ready for the next calls is the account's too.
   const left = unleased + held
-  const tone = toneOfUse(limit - left, limit)
+  const tone = isRefused ? 'neutral' : toneOfUse(limit - left, limit)
   return (
-    <section class="card wide credits" aria-label={text.left}>
+    <section class={isRefused ? 'card wide credits unused' : 'card wide credits'} aria-label={text.left}>
       <div>
         <Figure
           label={text.left}

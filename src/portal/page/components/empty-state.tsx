@@ -16,7 +16,7 @@ export const EmptyState = ({ icon, title, children, actions }: EmptyStateProps) 
   <section class="empty">
     <Icon name={icon} />
     <h2>{title}</h2>
-    {children !== undefined && <p>{children}</p>}
+    {children !== undefined && <div class="why">{children}</div>}
     {actions !== undefined && <div class="buttons">{actions}</div>}
   </section>
 )

@@ -59,8 +59,6 @@ interface SparklineProps {
   readonly label: string
   /** By point of time, the oldest first. */
   readonly values: readonly number[]
-  /** The highest value of all that are compared with it. */
-  readonly max: number
 }
 
 const sparklineHeight = 20
@@ -68,8 +66,8 @@ const sparklineHeight = 20
 const pointWidth = 4
 
 /** Small columns beside a text that has the number: when, and how evenly. */
-export const Sparkline = ({ label, values, max }: SparklineProps) => {
-  const highest = Math.max(1, max)
+export const Sparkline = ({ label, values }: SparklineProps) => {
+  const highest = Math.max(1, ...values)
   return (
     <svg class="sparkline" role="img" aria-label={label} viewBox={`0 0 ${pointWidth * values.length} ${sparklineHeight}`}>
       {values.map((value, i) => {

@@ -42,11 +42,17 @@ export const MultiSelect = ({ label, name, options, value = [], placeholder, hel
     const [element, opener] = [list.current, list.current?.previousElementSibling]
     if (!isShown || !element || !opener) return
     element.showPopover()
-    placeBelow(element, opener, 'opener')
-    const close = ({ target }: Event): void => void (target !== element && (isOpen.value = false))
-    addEventListener('scroll', close, true)
+    const place = (): void => placeBelow(element, opener, 'opener')
+    place()
+    // A phone scrolls the field into sight once its keyboard is there: the list follows it.
+    const follow = ({ target }: Event): void => void (target !== element && place())
+    addEventListener('scroll', follow, true)
+    addEventListener('resize', follow)
+    visualViewport?.addEventListener('resize', follow)
     return () => {
-      removeEventListener('scroll', close, true)
+      removeEventListener('scroll', follow, true)
+      removeEventListener('resize', follow)
+      visualViewport?.removeEventListener('resize', follow)
       if (element.isConnected) element.hidePopover()
     }
   }, [isShown, chosen.value, typed.value])
@@ -70,7 +76,7 @@ export const MultiSelect = ({ label, name, options, value = [], placeholder, hel
     isOpen.value = false
   }
   const onKeyDown = (event: KeyboardEvent): void => {
-    // Keys may come before what was typed is shown, and after a scroll has closed the list.
+    // Keys may come before what was typed is shown, and after Esc has closed the list.
     const isTyped = typed.value.trim() !== ''
     const found = findOptions()
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]

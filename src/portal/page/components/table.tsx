@@ -7,6 +7,8 @@ interface Column<Row> {
   readonly title: string
   readonly isNumber?: boolean
   readonly isTime?: boolean
+  /** Follows from the other columns, and is left out where rows are cards. */
+  readonly isExtra?: boolean
   /**
    * In a narrow window, the rows of a table that has such columns are lines. The first one has a state, a name and what stands at its end; the
    * second one `rest`, which has the room that `restEnd` leaves; the third one all other columns.
@@ -50,8 +52,8 @@ interface TableProps<Row> {
 const isOnRow = ({ target }: MouseEvent): boolean =>
   target instanceof Element && target.closest('button, a') === null && getSelection()?.isCollapsed !== false
 
-const classOf = ({ isNumber, isTime }: Pick<Column<never>, 'isNumber' | 'isTime'>): string | undefined =>
-  isNumber ? 'number' : isTime ? 'time' : undefined
+const classOf = ({ isNumber, isTime, isExtra }: Pick<Column<never>, 'isNumber' | 'isTime' | 'isExtra'>): string | undefined =>
+  isNumber ? (isExtra ? 'number extra' : 'number') : isTime ? 'time' : undefined
 
 /** So many columns fit a narrow window. */
 const maxNarrowColumns = 2

@@ -70,7 +70,7 @@ const TokenTable = ({ tokens, remove }: { readonly tokens: readonly TokenJson[];
       { title: text.expires, isTime: true, cell: token => formatTime(token.expires, texts.never) },
       {
         title: texts.keys.actions,
-        cell: token => <RowButton label={text.remove} of={token.name} onClick={() => remove(`/tokens/${token.id}`)} />,
+        cell: token => <RowButton label={text.revokeToken} of={token.name} onClick={() => remove(`/tokens/${token.id}`)} />,
       },
     ]}
   />

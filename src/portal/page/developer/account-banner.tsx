@@ -52,7 +52,7 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
         {text.refused} {untilReset}. {left > 0 && `${text.rest} ${formatNumber(left)}.`}{' '}
         {path.value !== '/usage' && (
           <>
-            <a href="/usage" onClick={followLink}>
+            <a href="/usage?of=credits" onClick={followLink}>
               {text.why}
             </a>
             {' · '}

@@ -1,6 +1,7 @@
 import { Badge } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
 import { CopyCode } from '../components/controls.tsx'
+import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { decodeResult } from './decode.ts'
 import { isJson } from './json-text.ts'
@@ -23,7 +24,7 @@ export const isSuccess = (body: string): boolean => 'result' in parseAnswer(body
 /** What the gateway answered: in words first, then as it is. */
 export const Answer = ({
   method,
-  answer: { status, body, durationMs, headers },
+  answer: { status, body, durationMs, requestId, headers },
 }: {
   readonly method: string
   readonly answer: CallAnswer
@@ -68,6 +69,13 @@ export const Answer = ({
             </div>
           ))}
         </dl>
+      )}
+      {requestId !== null && (
+        <p>
+          <a href={`/requests?${new URLSearchParams({ search: requestId })}`} onClick={followLink}>
+            {text.showRequest}
+          </a>
+        </p>
       )}
     </section>
   )

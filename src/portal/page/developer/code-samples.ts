@@ -159,7 +159,8 @@ export const subscriptionSamples = ({ url, method, params }: Omit<SampleCall, 'c
         '    )) as w3:',
         `        await w3.eth.subscribe(${toPython(params.join(', '))})`,
         '        async for message in w3.socket.process_subscriptions():',
-        '            print(message["result"])',
+        // In a file or a pipe, Python would keep the first events for minutes.
+        '            print(message["result"], flush=True)',
         '',
         'asyncio.run(main())',
       ].join('\n'),

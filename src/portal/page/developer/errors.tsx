@@ -11,7 +11,8 @@ import { formatClock, formatMethod, formatMoment, formatNumber, formatOutcome } 
 import { useRequest } from '../request.ts'
 import { changeQuery, followLink, query } from '../router.ts'
 import { texts } from '../texts.ts'
-import { FilterButton, FilterChips, RangePicker, linkWithFilters, rangeAndFilters, useKeyNames } from './filters.tsx'
+import { FilterButton, FilterChips, RangePicker, linkWithFilters, rangeAndFilters } from './filters.tsx'
+import { useKeyNames } from './key-names.ts'
 import { UsageChart } from './usage.tsx'
 
 const text = texts.errors

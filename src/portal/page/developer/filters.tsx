@@ -1,10 +1,8 @@
 import type { Dimension } from '../../queries/usage-dimensions.ts'
-import type { OwnKeyJson } from '../../routes/keys.ts'
 import { now } from '../clock.ts'
 import { Select } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
 import { formatMethod, formatOutcome } from '../format.ts'
-import { useRequest } from '../request.ts'
 import { changeQuery, query, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
 import { hourMs } from '../format.ts'
@@ -44,19 +42,6 @@ export const linkWithFilters = (path: string, filters: Partial<Record<Dimension,
   const kept = Object.fromEntries(dimensions.map(name => [name, filters[name] ?? query.value.get(name) ?? '']))
   const search = withQuery({ ...Object.fromEntries(Array.from(query.value.keys(), name => [name, ''])), ...kept }).split('?')[1]
   return search === undefined ? path : `${path}?${search}`
-}
-
-/** The names of keys by their ids; keys may have the same name, as a key and the one that was rotated. */
-export const useKeyNames = () => {
-  const keys = useRequest<readonly OwnKeyJson[]>('/keys')
-  const byId = new Map(keys.data.value?.map(key => [key.id, key]))
-  return {
-    byId,
-    nameOf: (id: string): string => {
-      const key = byId.get(id)
-      return key === undefined ? id : `${key.name} …${key.hint}`.trim()
-    },
-  }
 }
 
 /** What is shown of a key, an outcome, a method or a network. */

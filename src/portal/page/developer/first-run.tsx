@@ -16,7 +16,7 @@ import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
 import { pickUnusedNetwork } from './preferred-network.ts'
-import { isGuideOpen, newKey, savedKey, showNewKey } from './tab-key.ts'
+import { findKey, isGuideOpen, newKey, savedKey, showNewKey } from './tab-key.ts'
 import { TryCallLink } from './try-call-link.tsx'
 import { UseKey } from './use-key.tsx'
 
@@ -52,6 +52,7 @@ const FirstRun = ({ keys, hasCalls, networks, onCreated }: FirstRunProps) => {
   const active = keys.filter(({ state }) => state === 'active')
   const created = newKey.value
   const unsaved = created === undefined || created.id === savedKey.value || hasCalls ? undefined : created
+  const known = created ?? active.find(findKey)
   const hasKey = unsaved === undefined && (created !== undefined || active.length > 0)
   useEffect(() => {
     isGuideOpen.value = true
@@ -81,12 +82,12 @@ const FirstRun = ({ keys, hasCalls, networks, onCreated }: FirstRunProps) => {
         <Step title={text.call} state={hasCalls ? 'done' : hasKey ? 'current' : 'later'}>
           {hasKey && (
             <>
-              {created === undefined && <p class="lead">{text.replaceKey}</p>}
+              {known === undefined && <p class="lead">{text.replaceKey}</p>}
               <UseKey
                 networks={networks}
                 pickNetwork={pickUnusedNetwork}
-                secret={created?.key}
-                {...(created !== undefined && { limits: created })}
+                secret={known && findKey(known)}
+                {...(known !== undefined && { limits: known })}
               />
             </>
           )}

@@ -10,12 +10,12 @@ import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
-import { formatHourOfDay, formatHoursAgo, formatNumber, formatTime } from '../format.ts'
+import { formatHour, formatHourOfDay, formatHoursAgo, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.keys
 
-/** What the keys have done in the last 24 hours. */
+/** What the keys have done in this hour and the 23 before. */
 export interface KeysUse {
   /** The beginning of each point, ISO 8601. */
   readonly times: readonly string[]
@@ -122,26 +122,26 @@ const KeyTable = ({ caption, keys, use, mayChange, onChanged, onChange }: KeyTab
   />
 )
 
-const LastUse = ({ apiKey, use: { groups } }: { readonly apiKey: OwnKeyJson; readonly use: KeysUse }) => {
+const LastUse = ({ apiKey, use: { times, groups } }: { readonly apiKey: OwnKeyJson; readonly use: KeysUse }) => {
   const calls = groups.find(({ name }) => name === apiKey.id)
+  const since = `${text.calls} ${formatSinceHour(times[0] ?? '')}`
   return (
     <>
       <span title={formatHourOfDay(apiKey.lastUsed, texts.never)}>{formatHoursAgo(apiKey.lastUsed, now.value)}</span>
       {calls !== undefined && (
         <>
-          <Sparkline
-            label={`${apiKey.name || apiKey.hint}, ${text.callsOfDay}: ${formatNumber(calls.calls)}`}
-            values={calls.points.calls}
-            max={Math.max(...groups.flatMap(({ points }) => points.calls))}
-          />
+          <Sparkline label={`${apiKey.name || apiKey.hint}, ${since}: ${formatNumber(calls.calls)}`} values={calls.points.calls} />
           <p class="help one-line">
-            {formatNumber(calls.calls)} {text.callsOfDay}
+            {formatNumber(calls.calls)} {since}
           </p>
         </>
       )}
     </>
   )
 }
+
+/** Less than a day ago: the hour says which. */
+const formatSinceHour = (iso: string): string => `${texts.since.toLowerCase()} ${formatHour(iso)}`
 
 /** Of a day UTC, as the credits of the account are. */
 const creditsOfToday = ({ times, groups }: KeysUse, id: string): number => {
@@ -211,7 +211,7 @@ const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst }, cou
     )}
     {rate !== null && (
       <p class="help">
-        {rate.replace('/', ` ${texts.calls.toLowerCase()}/`)}
+        {text.atMost} {rate.replace('/', ` ${texts.calls.toLowerCase()}/`)}
         {burst !== null && `, ${text.burst.toLowerCase()} ${formatNumber(burst)}`}
       </p>
     )}

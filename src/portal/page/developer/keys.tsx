@@ -19,7 +19,7 @@ import { session } from './developer-session.ts'
 import { KeyTables } from './key-tables.tsx'
 import type { KeysUse } from './key-tables.tsx'
 import { ShowNewKey } from './new-key.tsx'
-import { newKey, showNewKey } from './tab-key.ts'
+import { forgetKey, newKey, showNewKey } from './tab-key.ts'
 
 const text = texts.keys
 
@@ -46,8 +46,7 @@ export const Keys = () => {
   useEffect(() => () => void (isCreating.value = false), [])
   const onChanged = (answer: KeyAnswer): void => {
     if ('key' in answer) showNewKey(answer)
-    // Nobody is to save, or to call with, a key that is refused.
-    else if (answer.id === newKey.value?.id && answer.state === 'revoked') newKey.value = undefined
+    else if (answer.state === 'revoked') forgetKey(answer)
     keys.reload()
   }
   const closeCreation = () => void (isCreating.value = false)

@@ -1,11 +1,12 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { NetworkStatusJson } from '../../routes/networks.ts'
+import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
-import { formatNumber } from '../format.ts'
+import { formatAge, formatMoment, formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.networks
@@ -74,12 +75,36 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
               </div>
             ))}
           </dl>
+          <Incidents network={network} />
           {detailsOf?.(network)}
         </section>
       ))}
     </>
   )
 }
+
+/** When it was not in order, and for how long. */
+const Incidents = ({ network: { incidents } }: { readonly network: NetworkStatusJson }) => (
+  <section class="incidents" aria-label={text.incidents}>
+    <p class="help">
+      {text.incidents}
+      {incidents.length === 0 && `: ${text.noIncidents}`}
+    </p>
+    {incidents.length > 0 && (
+      <ul class="counts">
+        {incidents.map(({ state, began, ended }) => (
+          <li key={began} class="buttons">
+            <StateBadge state={state} />
+            <span>
+              {formatMoment(began, now.value)} – {ended === null ? text.now : formatMoment(ended, now.value)}
+            </span>
+            <span class="since">{formatAge((ended === null ? now.value : Date.parse(ended)) - Date.parse(began))}</span>
+          </li>
+        ))}
+      </ul>
+    )}
+  </section>
+)
 
 const factsOf = (network: NetworkStatusJson) =>
   [

@@ -4,31 +4,50 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { NetworkList, NetworksSummary } from './network-status.tsx'
-import { keyPlaceholder, newKey } from './tab-key.ts'
+import { KeyChoice, keyOfAccount } from './key-choice.tsx'
+import { useKeyNames } from './key-names.ts'
+import { isKey, keyPlaceholder, tabKey } from './tab-key.ts'
 
 const text = texts.networks
 
 export const Networks = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
+  const keys = useKeyNames().byId
+  const chosen = isKey(tabKey.value) ? tabKey.value : undefined
+  const limits = chosen === undefined ? undefined : keyOfAccount(chosen, keys)?.networks
   return (
     <WhenLoaded from={networks} skeleton={<Skeleton height={28} />}>
       {found => (
         <>
           <NetworksSummary networks={found} />
-          <p class="lead">{newKey.value === undefined ? text.replaceKey : text.withYourKey}</p>
-          <NetworkList networks={found} detailsOf={network => <Urls network={network} />} />
+          <div class="controls">
+            <KeyChoice keys={keys} />
+          </div>
+          <p class="lead">{chosen === undefined ? text.replaceKey : text.withYourKey}</p>
+          <NetworkList
+            networks={found}
+            detailsOf={network =>
+              limits?.length && !limits.includes(network.name) ? (
+                <p class="help">{text.notAllowed}</p>
+              ) : (
+                <Urls network={network} secret={chosen} />
+              )
+            }
+          />
         </>
       )}
     </WhenLoaded>
   )
 }
 
-const Urls = ({ network: { name, http, ws } }: { readonly network: NetworkJson }) => {
-  const key = newKey.value?.key ?? keyPlaceholder
-  return (
-    <div class="urls">
-      <CopyText text={`${http}/v3/${key}`} label={`${text.http} ${name}`} />
-      <CopyText text={`${ws}/ws/v3/${key}`} label={`${text.ws} ${name}`} />
-    </div>
-  )
+interface UrlsProps {
+  readonly network: NetworkJson
+  readonly secret: string | undefined
 }
+
+const Urls = ({ network: { name, http, ws }, secret = keyPlaceholder }: UrlsProps) => (
+  <div class="urls">
+    <CopyText text={`${http}/v3/${secret}`} label={`${text.http} ${name}`} />
+    <CopyText text={`${ws}/ws/v3/${secret}`} label={`${text.ws} ${name}`} />
+  </div>
+)

@@ -20,6 +20,7 @@ import {
   formatNumber,
   formatOutcome,
   formatShare,
+  formatSince,
   hourMs,
 } from '../format.ts'
 import { connectionProblem, useRequest } from '../request.ts'
@@ -96,10 +97,11 @@ const OverviewSkeleton = () => (
 )
 
 const Credits = ({ account: report }: { readonly account: AccountReport }) => {
-  const { balance, plan, creditsPerHour, state } = report
+  const { balance, plan, hasOwnCredits, creditsPerHour, state } = report
   return (
     <CreditsCard
       balance={balance}
+      isRefused={state !== 'active'}
       forecast={state !== 'active' ? text.noneUsed[state] : needsForecast(report) ? forecastOf(report) : undefined}
     >
       <div class="beside">
@@ -121,6 +123,7 @@ const Credits = ({ account: report }: { readonly account: AccountReport }) => {
             plan.dailyCredits !== null && (
               <>
                 {formatNumber(plan.dailyCredits)} {text.aDay}
+                {hasOwnCredits && `, ${text.setForYou}`}
                 {plan.forwarding && (
                   <>
                     <br />
@@ -149,12 +152,15 @@ interface LastDayProps {
   readonly networks: Loaded<readonly NetworkJson[]>
 }
 
+/** Hours are whole: there are 23 of them, and what is over of this one. */
+const sinceOf = ([first]: AccountReport['hours']): string => (first === undefined ? '' : formatSince(first.start))
+
 const LastDay = ({ account: { hours }, usage, networks }: LastDayProps) => (
   <>
     <CallsOfDay hours={hours} latency={usage.data.value?.total} />
-    {hours.some(({ failed }) => failed > 0) && <WhatFailed />}
+    {hours.some(({ failed }) => failed > 0) && <WhatFailed since={sinceOf(hours)} />}
     <div class="cards">
-      <TopMethods usage={usage} />
+      <TopMethods usage={usage} since={sinceOf(hours)} />
       <NetworkStates networks={networks} />
     </div>
   </>
@@ -171,7 +177,7 @@ const CallsOfDay = ({ hours, latency }: CallsOfDayProps) => {
   const end = new Date(Date.parse(hours.at(-1)?.start ?? '') + hourMs).toISOString()
   return (
     <Chart
-      title={text.last24h}
+      title={`${text.callsByHour} ${sinceOf(hours)}`}
       note={[
         `${formatNumber(calls)} ${text.calls}`,
         `${formatShare(calls - sumOf(failed.points), calls)}\u00a0${text.ofThemOk}`,
@@ -194,11 +200,11 @@ const maxOutcomes = 3
 const maxMethods = 2
 
 /** What went wrong, and what to do: whoever looks because calls fail finds it here. */
-const WhatFailed = () => {
+const WhatFailed = ({ since }: { readonly since: string }) => {
   const errors = useRequest<readonly ErrorCount[]>('/errors?range=24h')
   return (
     <section class="card failures" aria-label={text.whatFailed}>
-      <Heading title={text.whatFailed} path="/errors" page={texts.pages.errors} />
+      <Heading title={`${text.whatFailed} ${since}`} path="/errors" page={texts.pages.errors} />
       <WhenLoaded from={errors} skeleton={<Skeleton lines={2} />}>
         {found => (
           <ul class="ranking">
@@ -230,9 +236,9 @@ const WhatFailed = () => {
 /** A card has room for so many lines. */
 const maxLines = 5
 
-const TopMethods = ({ usage }: Pick<LastDayProps, 'usage'>) => (
+const TopMethods = ({ usage, since }: Pick<LastDayProps, 'usage'> & { readonly since: string }) => (
   <section class="card" aria-label={text.topMethods}>
-    <Heading title={text.topMethods} path="/usage" page={texts.pages.usage} />
+    <Heading title={`${text.topMethods} ${since}`} path="/usage" page={texts.pages.usage} />
     <WhenLoaded from={usage} skeleton={<Skeleton lines={maxLines} />}>
       {({ groups, total }) => (
         <ul class="ranking">

@@ -45,7 +45,7 @@ const Plans = () => {
   if (current === undefined) return <Skeleton height={5.5} />
   return (
     <>
-      <OwnPlan plan={current.plan} />
+      <OwnPlan account={current} />
       {current.offeredPlans.length > 0 ? (
         <PlanComparison account={current} />
       ) : (
@@ -57,24 +57,22 @@ const Plans = () => {
   )
 }
 
-const OwnPlan = ({ plan }: { readonly plan: PlanJson }) => (
+const OwnPlan = ({ account: { plan, hasOwnCredits } }: { readonly account: AccountReport }) => (
   <div class="card cards">
     <Figure label={text.yourPlan} value={plan.name} note={plan.price ?? undefined} />
-    <Figure label={texts.overview.perDayTitle} value={formatNumber(plan.dailyCredits)} note={resetNote(plan)} />
     <Figure
-      label={text.forwarding}
-      value={plan.forwarding ? text.included : text.notIncluded}
-      note={plan.forwarding ? text.forwardingHelp : text.noForwardingHelp}
+      label={texts.overview.perDayTitle}
+      value={formatNumber(plan.dailyCredits)}
+      note={`${hasOwnCredits ? `${texts.overview.setForYou}; ` : ''}${text.resets}`}
     />
-    {plan.rate !== null && <Figure label={texts.keys.rate} value={formatRate(plan.rate)} note={`${formatBurst(plan)}${text.rateHelp}`} />}
+    <Figure label={text.forwarding} value={formatForwarding(plan)} note={text.forwardingHelp} />
+    <Figure label={texts.keys.rate} value={formatRate(plan)} note={`${formatBurst(plan)}${text.rateHelp}`} />
   </div>
 )
 
-/** The day and, as alerts have it, about a month. */
-const resetNote = ({ dailyCredits }: PlanJson): string =>
-  dailyCredits === null ? text.resets : `${text.resets}; ${formatNumber(30 * dailyCredits)} ${text.in30Days}`
+const formatForwarding = ({ forwarding }: PlanJson): string => (forwarding ? text.forwarded : text.notForwarded)
 
-const formatRate = (rate: number): string => `${formatNumber(rate)} ${text.perSecond}`
+const formatRate = ({ rate }: PlanJson): string => (rate === null ? texts.keys.noLimit : `${formatNumber(rate)} ${text.perSecond}`)
 
 const formatBurst = ({ burst }: Pick<PlanJson, 'burst'>): string => (burst === null ? '' : `${text.burst} ${formatNumber(burst)}. `)
 
@@ -117,22 +115,16 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { rea
               </>
             ),
           },
-          ...(plans.some(({ rate }) => rate !== null)
-            ? [
-                {
-                  title: texts.keys.rate,
-                  cell: (plan: PlanJson) => (
-                    <>
-                      {plan.rate === null ? texts.keys.noLimit : formatRate(plan.rate)}
-                      {plan.burst !== null && <p class="help">{formatBurst(plan)}</p>}
-                    </>
-                  ),
-                },
-              ]
-            : []),
-          ...(plans.some(({ forwarding }) => forwarding)
-            ? [{ title: text.forwarding, cell: ({ forwarding }: PlanJson) => (forwarding ? text.included : text.notIncluded) }]
-            : []),
+          {
+            title: texts.keys.rate,
+            cell: plan => (
+              <>
+                {formatRate(plan)}
+                {plan.burst !== null && <p class="help">{formatBurst(plan)}</p>}
+              </>
+            ),
+          },
+          { title: text.forwarding, cell: formatForwarding },
           { title: texts.keys.actions, cell: plan => plan !== own && <AskFor plan={plan.name} of={account.id} /> },
         ]}
       />

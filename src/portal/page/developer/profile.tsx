@@ -98,6 +98,7 @@ const Sessions = () => {
                   </>
                 ),
               },
+              { title: text.network, cell: each => each.network ?? '–' },
               { title: text.signedIn, isTime: true, cell: each => formatTime(each.signedIn) },
               { title: text.lastSeen, isTime: true, cell: each => formatTime(each.lastSeen) },
               {

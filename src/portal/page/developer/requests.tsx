@@ -19,9 +19,10 @@ import { texts } from '../texts.ts'
 import { codeSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
 import { session } from './developer-session.ts'
-import { FilterButton, FilterSelect, RangePicker, chooseFilter, linkWithFilters, rangeAndFilters, useKeyNames } from './filters.tsx'
+import { FilterButton, FilterSelect, RangePicker, chooseFilter, linkWithFilters, rangeAndFilters } from './filters.tsx'
+import { useKeyNames } from './key-names.ts'
 import { indentJson, itemsOf } from './json-text.ts'
-import { keyPlaceholder, tabKey } from './tab-key.ts'
+import { findKey, keyPlaceholder } from './tab-key.ts'
 import { TryCallLink } from './try-call-link.tsx'
 
 const text = texts.requests
@@ -85,7 +86,7 @@ export const Requests = () => {
           </>
         )}
       </WhenLoaded>
-      {shown !== undefined && <RequestDetails shown={shown} nameOfKey={keys.nameOf} onClose={() => changeQuery({ show: '' })} />}
+      {shown !== undefined && <RequestDetails shown={shown} keys={keys} onClose={() => changeQuery({ show: '' })} />}
     </>
   )
 }
@@ -143,7 +144,7 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
           )
         }
       >
-        {isFiltered() ? text.mayBeMissing : undefined}
+        {isFiltered() ? <WhyMissing log={log} /> : undefined}
       </EmptyState>
     )
   return (
@@ -210,15 +211,32 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
   )
 }
 
+/** Somebody looks for a call that they know was made. */
+const WhyMissing = ({ log: { retentionHours } }: Pick<RequestPageJson, 'log'>) => {
+  const { title, notSampled, old, recent, noKey } = text.whyMissing
+  return (
+    <>
+      {title}
+      <ul>
+        {[notSampled, `${old} ${formatNumber(retentionHours)} ${text.hours}`, recent, noKey].map(reason => (
+          <li key={reason}>{reason}</li>
+        ))}
+      </ul>
+      {text.always}
+    </>
+  )
+}
+
 interface RequestDetailsProps {
   readonly shown: RequestJson
-  nameOfKey(id: string): string
+  readonly keys: ReturnType<typeof useKeyNames>
   onClose(): void
 }
 
-const RequestDetails = ({ shown, nameOfKey, onClose }: RequestDetailsProps) => {
-  const { method, network, outcome, message, advice, params, isCut } = shown
-  const call = new URLSearchParams({ network, method, ...(params !== null && !isCut && { params }) })
+const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
+  const { method, network, key: id, outcome, message, advice, params, isCut } = shown
+  const key = keys.byId.get(id)
+  const call = new URLSearchParams({ network, method, key: id, ...(params !== null && !isCut && { params }) })
   return (
     <Dialog title={method} isWide onClose={onClose}>
       <p>
@@ -239,8 +257,8 @@ const RequestDetails = ({ shown, nameOfKey, onClose }: RequestDetailsProps) => {
         <CopyCode text={isCut ? `${params}…` : indentJson(params)} label={text.params} />
       )}
       {isCut && <p class="help">{text.cut}</p>}
-      {params !== null && !isCut && <RequestCode network={network} method={method} params={params} />}
-      <RequestFacts shown={shown} of={[[texts.usage.key, nameOfKey(shown.key)]]} />
+      {params !== null && !isCut && <RequestCode network={network} method={method} params={params} secret={key && findKey(key)} />}
+      <RequestFacts shown={shown} of={[[texts.usage.key, keys.nameOf(id)]]} />
       <div class="buttons end">
         <a class="button quiet" href={`/usage?${new URLSearchParams({ method, by: 'outcome' })}`} onClick={followLink}>
           {text.usageOfMethod}
@@ -259,6 +277,8 @@ interface RequestCodeProps {
   readonly method: string
   /** JSON. */
   readonly params: string
+  /** The key that it was made with, where this tab knows it. */
+  readonly secret: string | undefined
 }
 
 /** The request in code, to be sent from a terminal. */
@@ -272,16 +292,13 @@ const RequestCode = (props: RequestCodeProps) => {
   )
 }
 
-const LoadedCode = ({ network: name, method, params }: RequestCodeProps) => (
+const LoadedCode = ({ network: name, method, params, secret = keyPlaceholder }: RequestCodeProps) => (
   <WhenLoaded from={useRequest<readonly NetworkJson[]>('/networks')}>
     {networks =>
       networks
         .filter(network => network.name === name)
         .map(({ http, chainId }) => (
-          <CodeTabs
-            key={name}
-            samples={codeSamples({ url: `${http}/v3/${tabKey.value || keyPlaceholder}`, chainId, method, params: itemsOf(params) })}
-          />
+          <CodeTabs key={name} samples={codeSamples({ url: `${http}/v3/${secret}`, chainId, method, params: itemsOf(params) })} />
         ))
     }
   </WhenLoaded>
@@ -303,7 +320,7 @@ const LogSettings = ({ log, onSaved, onClose }: LogSettingsProps) => {
   return (
     <Dialog title={text.whatIsLogged} onClose={onClose}>
       <p>
-        {whatIsLogged(log)} {text.sample}
+        {whatIsLogged(log)} {text.sample} {text.always}
       </p>
       <p>
         {text.keptFor} {formatNumber(log.retentionHours)} {text.hours}. {text.neverLogged}

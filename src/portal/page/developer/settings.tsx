@@ -1,14 +1,16 @@
 import { useSignal } from '@preact/signals'
+import type { Change } from '../../../services/accounts/change-history.ts'
 import type { ChangePageJson } from '../../routes/account-changes.ts'
 import { now } from '../clock.ts'
 import { ChangeDetails, describeAction } from '../components/change-details.tsx'
 import { CopyText, Select, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
+import { Downloads } from '../components/downloads.tsx'
 import { Form } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { showToast } from '../components/toast.tsx'
-import { formatMonth, formatTime } from '../format.ts'
-import { request, useRequest } from '../request.ts'
+import { formatMonth, formatSeconds, formatTime } from '../format.ts'
+import { get, request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { account, session } from './developer-session.ts'
 
@@ -72,6 +74,14 @@ const AccountChanges = () => {
           value={month.value}
           onChange={choose}
         />
+        <Downloads
+          name={`changes-${month.value}`}
+          titles={csvTitles}
+          read={async () => {
+            const changes = await readAll(month.value)
+            return { json: changes, rows: changes.map(toCells) }
+          }}
+        />
       </div>
       <WhenLoaded from={page}>
         {({ changes, changeCount }) =>
@@ -84,10 +94,10 @@ const AccountChanges = () => {
                 keyOf={({ time, action, target }) => `${time} ${action} ${target}`}
                 rows={changes}
                 columns={[
-                  { title: text.time, isTime: true, cell: change => <Line text={formatTime(change.time)} /> },
+                  { title: texts.usage.time, isTime: true, cell: change => <Line text={formatSeconds(change.time)} /> },
                   {
                     title: text.by,
-                    cell: ({ by }) => <Line text={by.kind === 'person' ? by.name.replace(/ \(usr_.*/, '') : text.authors[by.kind]} />,
+                    cell: ({ by }) => <Line text={nameAuthor(by)} />,
                   },
                   { title: text.what, cell: change => <Line text={describeAction(change.action)} /> },
                   { title: text.details, cell: change => <ChangeDetails change={change} /> },
@@ -100,6 +110,28 @@ const AccountChanges = () => {
       </WhenLoaded>
     </>
   )
+}
+
+const nameAuthor = ({ kind, name }: Change['by']): string => (kind === 'person' ? name.replace(/ \(usr_.*/, '') : text.authors[kind])
+
+const csvTitles = ['time', 'by', 'action', 'target', 'before', 'after'] as const
+
+const toCells = ({ time, by, action, target = '', before = {}, after = {} }: Change) => [
+  ...[time, nameAuthor(by), action, target],
+  ...[before, after].map(members => JSON.stringify(members)),
+]
+
+/** As many as the API sends at once. */
+const maxChanges = 1_000
+
+const readAll = async (month: string): Promise<readonly Change[]> => {
+  const all: Change[] = []
+  for (let count = Infinity; all.length < count; ) {
+    const { changes, changeCount } = await get<ChangePageJson>(`/changes?month=${month}&offset=${all.length}&limit=${maxChanges}`)
+    all.push(...changes)
+    count = changes.length === 0 ? 0 : changeCount
+  }
+  return all
 }
 
 const Line = ({ text: shown }: { readonly text: string }) => <span class="one-line">{shown}</span>

@@ -1,8 +1,9 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import type { SignInChoiceJson, SignInJson, SignInOptions } from '../../routes/session.ts'
+import { now } from '../clock.ts'
 import { Notice, TextField } from '../components/controls.tsx'
-import { useSubmit } from '../components/form.tsx'
+import { useSending, useSubmit } from '../components/form.tsx'
 import { Brand, Support, ThemeSwitch } from '../components/shell.tsx'
 import { connectionProblem, request, useRequest } from '../request.ts'
 import type { RequestError } from '../request.ts'
@@ -116,8 +117,9 @@ export const SignIn = () => {
       />
     )
   }
-  if (mailedTo.value !== undefined) return <LinkSent to={mailedTo.value} again={() => (mailedTo.value = undefined)} />
   const { email: canMail, provider, signUp = false, status } = options.value ?? {}
+  if (mailedTo.value !== undefined)
+    return <LinkSent to={mailedTo.value} isSignUp={signUp} useAnother={() => (mailedTo.value = undefined)} />
   const hasProvider = typeof provider === 'string'
   return (
     <main class="sign-in" id="content">
@@ -181,10 +183,12 @@ interface LinkByEmailProps {
   onSent(email: string): void
 }
 
+const requestLink = (email: string) => request('POST', '/sign-in-links', { email })
+
 const LinkByEmail = ({ isSignUp, isSecond, onSent }: LinkByEmailProps) => {
   const { error, isSending, submit } = useSubmit(async values => {
     const email = String(values.get('email')).trim()
-    await request('POST', '/sign-in-links', { email })
+    await requestLink(email)
     onSent(email)
   })
   return (
@@ -202,25 +206,56 @@ const LinkByEmail = ({ isSignUp, isSecond, onSent }: LinkByEmailProps) => {
 
 const takeFocus = (element: HTMLElement | null): void => element?.focus()
 
+/** Until then the mail is on its way; an address gets a few in an hour. */
+const sendAgainAfterMs = 60_000
+
+interface LinkSentProps {
+  readonly to: string
+  readonly isSignUp: boolean
+  useAnother(): void
+}
+
 /** In place of the form: whether the address may sign in is said to nobody. */
-const LinkSent = ({ to, again }: { readonly to: string; again(): void }) => (
-  <main class="sign-in" id="content">
-    <Brand />
-    <h1 ref={takeFocus} tabIndex={-1}>
-      {text.checkMail}
-    </h1>
-    <p role="status">
-      {text.if} <strong>{to}</strong> {text.linkSent}
-    </p>
-    <p class="lead">{text.notArrived}</p>
-    <p>
-      <button type="button" class="quiet" onClick={again}>
-        {text.another}
-      </button>
-    </p>
-    <div class="sign-in-end">
-      <Support />
-      <ThemeSwitch />
-    </div>
-  </main>
-)
+const LinkSent = ({ to, isSignUp, useAnother }: LinkSentProps) => {
+  const sentAt = useSignal(now.peek())
+  const { error, isSending, sendOnce } = useSending()
+  const isSentAgain = useSignal(false)
+  const waitSeconds = Math.ceil((sentAt.value + sendAgainAfterMs - now.value) / 1_000)
+  const sendAgain = (): void =>
+    sendOnce(async () => {
+      await requestLink(to)
+      ;[sentAt.value, isSentAgain.value] = [now.peek(), true]
+    })
+  const { wait, open, signUp } = text.steps
+  return (
+    <main class="sign-in" id="content">
+      <Brand />
+      <h1 ref={takeFocus} tabIndex={-1}>
+        {text.checkMail}
+      </h1>
+      <p role="status">
+        {text.if} <strong>{to}</strong> {isSignUp ? text.linkSentToAnyone : text.linkSent}
+      </p>
+      <ul>
+        {[wait, open, ...(isSignUp ? [signUp] : [])].map(step => (
+          <li key={step}>{step}</li>
+        ))}
+      </ul>
+      <Notice text={error.value?.message} />
+      <p role="status">{isSentAgain.value && error.value === undefined && text.sentAgain}</p>
+      <div class="buttons">
+        <button type="button" disabled={waitSeconds > 0 || isSending.value} onClick={sendAgain}>
+          {text.sendAgain}
+          {waitSeconds > 0 && ` (${waitSeconds} s)`}
+        </button>
+        <button type="button" class="quiet" onClick={useAnother}>
+          {text.another}
+        </button>
+      </div>
+      <div class="sign-in-end">
+        <Support />
+        <ThemeSwitch />
+      </div>
+    </main>
+  )
+}

@@ -7,16 +7,22 @@ export interface CallAnswer {
   readonly status: number
   readonly body: string
   readonly durationMs: number
+  /** Null where no gateway has answered. */
+  readonly requestId: string | null
   readonly headers: readonly (readonly [name: string, value: string])[]
 }
 
-const shownHeaders = ['X-Tollgate-Credits', 'X-Tollgate-Cache', 'X-Tollgate-Upstream', 'X-Tollgate-Verified', 'X-Request-Id']
+/** Names the call in Requests. */
+const requestIdHeader = 'X-Request-Id'
+
+const shownHeaders = ['X-Tollgate-Credits', 'X-Tollgate-Cache', 'X-Tollgate-Upstream', 'X-Tollgate-Verified', requestIdHeader]
 
 export const sendCall = async ({ http }: NetworkJson, key: string, method: string, params: readonly string[]): Promise<CallAnswer> => {
   const started = performance.now()
   const response = await fetch(`${http}/v3/${key}`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    // It is to be found in Requests.
+    headers: { 'content-type': 'application/json', 'tollgate-log': 'always' },
     body: callBody(method, params),
     referrerPolicy: 'no-referrer',
     credentials: 'omit',
@@ -26,6 +32,7 @@ export const sendCall = async ({ http }: NetworkJson, key: string, method: strin
     status: response.status,
     body: prettyJson(text),
     durationMs: performance.now() - started,
+    requestId: response.headers.get(requestIdHeader),
     headers: shownHeaders.flatMap(name => {
       const value = response.headers.get(name)
       return value === null ? [] : [[name, value] as const]

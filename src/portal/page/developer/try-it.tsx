@@ -4,7 +4,7 @@ import type { PortalMethod } from '../../portal-services.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
-import { Notice, Select, TextField } from '../components/controls.tsx'
+import { Notice, Select } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { formatMoment, formatNumber } from '../format.ts'
@@ -15,11 +15,14 @@ import { Answer, isSuccess } from './call-answer.tsx'
 import { codeSamples, subscriptionSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
 import { summaryOf } from './method-summaries.ts'
+import { KeyChoice } from './key-choice.tsx'
+import { useKeyNames } from './key-names.ts'
+import type { KeysById } from './key-names.ts'
 import { ParamFields } from './param-fields.tsx'
 import { usePreferredNetwork } from './preferred-network.ts'
 import { Subscription } from './subscription.tsx'
 import type { Subscribing } from './subscription.tsx'
-import { keyPlaceholder, tabKey } from './tab-key.ts'
+import { isKey, keepKey, keyPlaceholder, knownKeys, tabKey } from './tab-key.ts'
 import { sendCall } from './try-call.ts'
 import type { CallAnswer } from './try-call.ts'
 import { fillForm, formVersion, keepTyped, pastCalls, recordCall, showPastCall, typedByMethod } from './try-state.ts'
@@ -37,14 +40,22 @@ const hiddenMethods = ['eth_unsubscribe']
 export const TryIt = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
   const preferred = usePreferredNetwork()
+  // A tab that knows no key shows no name of one.
+  const keys = useKeyNames(knownKeys.value.length > 0 || query.value.has('key')).byId
   const found = networks.data.value
   const network = found?.find(({ name }) => name === query.value.get('network')) ?? preferred(found)
   if (found === undefined || network === undefined)
     return networks.error.value === undefined ? <Skeleton height={24} /> : <Notice text={networks.error.value} />
-  return <MethodChoice key={network.name} networks={found} network={network} />
+  return <MethodChoice key={network.name} networks={found} network={network} keys={keys} />
 }
 
-const MethodChoice = ({ networks, network }: { readonly networks: readonly NetworkJson[]; readonly network: NetworkJson }) => {
+interface MethodChoiceProps {
+  readonly networks: readonly NetworkJson[]
+  readonly network: NetworkJson
+  readonly keys: KeysById
+}
+
+const MethodChoice = ({ networks, network, keys }: MethodChoiceProps) => {
   const methods = useRequest<readonly PortalMethod[]>(`/networks/${network.name}/methods`)
   const found = methods.data.value?.filter(({ name }) => !hiddenMethods.includes(name))
   const method = found?.find(({ name }) => name === (query.value.get('method') ?? firstMethod)) ?? found?.[0]
@@ -64,11 +75,11 @@ const MethodChoice = ({ networks, network }: { readonly networks: readonly Netwo
           label={text.method}
           options={found.map(({ name }) => name).toSorted()}
           value={method.name}
-          onChange={value => changeQuery({ method: value, params: '' })}
+          onChange={value => changeQuery({ method: value, params: '', key: '' })}
         />
       </div>
       <div class="beside-docs">
-        <CallForm key={`${method.name} ${given} ${formVersion.value}`} network={network} method={method} given={given} />
+        <CallForm key={`${method.name} ${given} ${formVersion.value}`} network={network} method={method} given={given} keys={keys} />
         <aside>
           <MethodDocs method={method} />
           <History />
@@ -85,11 +96,12 @@ const typedIn = (form: HTMLFormElement): Typed =>
 interface CallFormProps {
   readonly network: NetworkJson
   readonly method: PortalMethod
+  readonly keys: KeysById
   /** JSON: the parameters of a logged request that is tried again; empty where there is none. */
   readonly given: string
 }
 
-const CallForm = ({ network, method, given }: CallFormProps) => {
+const CallForm = ({ network, method, given, keys }: CallFormProps) => {
   const { name, params } = method
   const answer = useSignal<CallAnswer | undefined>(undefined)
   const subscribing = useSignal<Subscribing | undefined>(undefined)
@@ -102,7 +114,6 @@ const CallForm = ({ network, method, given }: CallFormProps) => {
   const update = (form: HTMLFormElement): void => {
     typed.value = typedIn(form)
     keepTyped(name, typed.value)
-    tabKey.value = String(new FormData(form).get('key')).trim()
   }
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault()
@@ -110,11 +121,12 @@ const CallForm = ({ network, method, given }: CallFormProps) => {
     const form = event.currentTarget as HTMLFormElement
     update(form)
     const key = tabKey.value
-    if (!/^tg_\w+$/.test(key)) {
+    if (!isKey(key)) {
       error.value = text.invalidKey
       return
     }
     error.value = undefined
+    keepKey(key)
     const sent = readParams(params, typed.value)
     if (isSubscription) {
       subscribing.value = { network, key, params: sent }
@@ -134,7 +146,7 @@ const CallForm = ({ network, method, given }: CallFormProps) => {
   return (
     <div>
       <form class="card form" onSubmit={event => void submit(event)} onInput={event => update(event.currentTarget)} aria-label={name}>
-        <TextField label={text.key} name="key" type="password" required help={text.keyHelp} value={tabKey.value} placeholder="tg_…" />
+        <KeyChoice keys={keys} wanted={query.value.get('key') ?? undefined} />
         <ParamFields method={name} params={params} initial={initial} typed={typed.value} />
         <Notice text={error.value} />
         <div class="buttons">

@@ -44,6 +44,6 @@ export const fillForm = (method: string, typed: Typed): void => {
 }
 
 export const showPastCall = ({ network, method, typed }: PastCall): void => {
-  changeQuery({ network, method, params: '' })
+  changeQuery({ network, method, params: '', key: '' })
   fillForm(method, typed)
 }

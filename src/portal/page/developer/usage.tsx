@@ -1,6 +1,7 @@
 import type { Dimension } from '../../queries/usage-dimensions.ts'
 import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { UsageAnswer } from '../../routes/usage.ts'
+import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
 import { Chart, LineCharts, failedSeries, failureColor, groupColor, maxGroups } from '../components/chart.tsx'
 import type { ChartSeries } from '../components/chart.tsx'
@@ -11,23 +12,14 @@ import { Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatDay, formatLatency, formatNumber, formatOutcome, formatShare } from '../format.ts'
+import { formatDay, formatLatency, formatNumber, formatOutcome, formatShare, formatSince } from '../format.ts'
 import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { account } from './developer-session.ts'
 import { TryCallLink } from './try-call-link.tsx'
-import {
-  FilterButton,
-  FilterChips,
-  RangePicker,
-  chooseFilter,
-  chooseTime,
-  dimensions,
-  nameOfValue,
-  rangeAndFilters,
-  useKeyNames,
-} from './filters.tsx'
+import { FilterButton, FilterChips, RangePicker, chooseFilter, chooseTime, dimensions, nameOfValue, rangeAndFilters } from './filters.tsx'
+import { useKeyNames } from './key-names.ts'
 
 const text = texts.usage
 
@@ -147,8 +139,10 @@ const billRows = ({ times, end, groups }: UsageAnswer, cellsOf: (key: string) =>
 const Kept = ({ report: { times, end, keptFrom } }: Pick<UsageChartProps, 'report'>) => {
   const [from = '', last] = [times[0], new Date(Date.parse(end) - 1)]
   const isMonth = ['thisMonth', 'lastMonth'].includes(query.value.get('range') ?? '')
+  const isRunning = Date.parse(end) > now.value
   return (
     <>
+      {!isMonth && isRunning && <p class="lead">{`${texts.calls} ${formatSince(from)}.`}</p>}
       {isMonth && (
         <p class="lead">
           {formatDay(new Date(from))} – {formatDay(last)}, {last.getUTCFullYear()}. {text.months}
@@ -300,7 +294,12 @@ const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) 
       { title: text.p50, isNumber: true, cell: row => formatLatency(row.p50Ms) },
       { title: text.p95, isNumber: true, cell: row => formatLatency(row.p95Ms) },
       { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
-      { title: text.share, isNumber: true, cell: row => `${Math.round((1_000 * row.credits) / Math.max(1, total.credits)) / 10}\u00a0%` },
+      {
+        title: text.share,
+        isNumber: true,
+        isExtra: true,
+        cell: row => `${Math.round((1_000 * row.credits) / Math.max(1, total.credits)) / 10}\u00a0%`,
+      },
       // Of plans that have it, or had.
       ...(account.value?.plan.forwarding || total.forwarded > 0
         ? [{ title: text.forwarded, isNumber: true, cell: (row: UsageSeries) => formatNumber(row.forwarded) }]

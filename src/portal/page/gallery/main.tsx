@@ -95,7 +95,7 @@ const Figures = () => (
     <Bar label="Four fifths" value={80} max={100} tone="warn" />
     <Bar label="All" value={120} max={100} tone="danger" />
     <Bar label="Thin" value={30} max={100} isThin />
-    <Sparkline label="Calls of a day" values={[0, 3, 9, 14, 8, 2, 0, 0, 1, 5, 12, 20]} max={20} />
+    <Sparkline label="Calls of a day" values={[0, 3, 9, 14, 8, 2, 0, 0, 1, 5, 12, 20]} />
   </Section>
 )
 

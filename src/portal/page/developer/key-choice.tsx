@@ -1,0 +1,81 @@
+import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import type { OwnKeyJson } from '../../routes/keys.ts'
+import { Field, Select } from '../components/controls.tsx'
+import { followLink } from '../router.ts'
+import { texts } from '../texts.ts'
+import { session } from './developer-session.ts'
+import { nameOfKey } from './key-names.ts'
+import type { KeysById } from './key-names.ts'
+import { findKey, keepKey, knownKeys, tabKey } from './tab-key.ts'
+
+const text = texts.tabKey
+
+interface KeyChoiceProps {
+  /** Those of the account. */
+  readonly keys: KeysById
+  /** The id of the key that is chosen where the tab knows it. */
+  readonly wanted?: string | undefined
+}
+
+/** The key of the account that this is, where its last characters say so. */
+export const keyOfAccount = (key: string, keys: KeysById): OwnKeyJson | undefined =>
+  [...keys.values()].find(({ hint }) => key.endsWith(hint))
+
+/** One of the keys that the tab knows, by name; or another one, which is typed once. */
+export const KeyChoice = ({ keys, wanted }: KeyChoiceProps) => {
+  const isTyping = useSignal(false)
+  // What came or went when a key has been typed would move the button below, while it is clicked.
+  const isListed = useRef(knownKeys.peek().length > 0).current
+  const wantedKey = wanted === undefined ? undefined : keys.get(wanted)
+  const found = wantedKey && findKey(wantedKey)
+  useEffect(() => {
+    if (found !== undefined) tabKey.value = found
+  }, [found])
+  const isKnown = !isTyping.value && knownKeys.value.includes(tabKey.value)
+  const nameOf = (key: string): string => nameOfKey(keyOfAccount(key, keys) ?? { name: '', hint: key.slice(-4) })
+  const choose = (key: string): void => void ([isTyping.value, tabKey.value] = [key === '', key])
+  return (
+    <>
+      {isListed && (
+        <Select
+          label={text.key}
+          options={[...knownKeys.value.map(value => ({ value, label: nameOf(value) })), { value: '', label: text.another }]}
+          value={isKnown ? tabKey.value : ''}
+          onChange={choose}
+        />
+      )}
+      {!isKnown && (
+        <Field label={isListed ? text.another : text.key} help={text.help}>
+          {({ id, describedBy }) => (
+            <input
+              id={id}
+              name="key"
+              type="password"
+              value={tabKey.value}
+              placeholder="tg_…"
+              autocomplete="off"
+              spellcheck={false}
+              aria-describedby={describedBy}
+              onInput={({ currentTarget }) => ([isTyping.value, tabKey.value] = [true, currentTarget.value.trim()])}
+              onChange={() => keepKey(tabKey.value)}
+            />
+          )}
+        </Field>
+      )}
+      {wantedKey !== undefined && (isTyping.value || found === undefined) && (
+        <p class="help">
+          {text.madeWith} <strong>{nameOfKey(wantedKey)}</strong>.
+        </p>
+      )}
+      {!isListed && session.value?.person.role !== 'viewer' && (
+        <p class="help">
+          <a href="/keys" onClick={followLink}>
+            {texts.keys.create}
+          </a>{' '}
+          {text.toChoose}
+        </p>
+      )}
+    </>
+  )
+}
