@@ -75,12 +75,14 @@ class Policies {
 }
 
 const policiesOf = new WeakMap<PolicyOptions, Policies>()
+/** Of the last call: most come to one network at a time, and a WeakMap takes 20 ns. */
+let last: { readonly options: PolicyOptions; readonly policies: Policies } | undefined
 
 /** The same for the same options: vary() and create() have them. */
 export const toPolicies = (options: PolicyOptions): Policies => {
-  const made = policiesOf.get(options)
-  if (made !== undefined) return made
-  const policies = new Policies(options)
+  if (last?.options === options) return last.policies
+  const policies = policiesOf.get(options) ?? new Policies(options)
   policiesOf.set(options, policies)
+  last = { options, policies }
   return policies
 }

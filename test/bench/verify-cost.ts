@@ -10,13 +10,14 @@ import { withContext } from '../../src/plugin/call.ts'
 import { toBuffer } from '../../src/json/chunked-bytes.ts'
 import { isFailure } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
+import { openLog } from '../../src/services/log.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { harness } from '../../src/testing/index.ts'
 import { InFlight } from '../../src/util/async.ts'
 import { answerAt, createBlock, account } from '../plugins/verify/model-blocks.ts'
 import type { ModelBlock } from '../plugins/verify/model-blocks.ts'
 import { shippedMethods } from '../services/method-table/shipped-table.ts'
-import { TestClock, TestLog, createPlainStage, createStage, fakeCall, fakeResult, fakeTarget } from '../support/fakes.ts'
+import { TestClock, createPlainStage, createStage, fakeCall, fakeResult, fakeTarget } from '../support/fakes.ts'
 
 // What the plugin `verify` costs: CPU time of a call, and requests to nodes when many indexers poll. Run by `node dist/test/bench/verify-cost.js`.
 
@@ -111,9 +112,9 @@ const measureCalls = async (): Promise<void> => {
 }
 
 /**
- * What the plugin adds to calls of which it verifies nothing, in us of CPU time: loops in turns, with and without it in a pipeline as it is composed. Above it one plugin
- * shares answers by what those below vary by, and one varies, as `cache` and `failover` do. So the key in the cache and what the answer says of its verification
- * are in it. Beside it a plugin of an author that only calls next().
+ * What the plugin adds to calls of which it verifies nothing, in us of CPU time. Loops in turns, over pipelines as they are composed: without the plugin, with one
+ * step of it, and with many. Above them one plugin shares answers by what those below vary by, and one varies, as `cache` and `failover` do: so the key in the
+ * cache is in it, and with the first step what the answer says of its verification. Beside it a plugin of an author that only calls next().
  */
 const measureOff = async (): Promise<void> => {
   const reply = fakeResult('0x1')
@@ -123,6 +124,7 @@ const measureOff = async (): Promise<void> => {
     step: { name, plugin, options } as PipelineStage['step'], // what is read of it
     stage: stage as PipelineStage['stage'], // the call has the whole context
   })
+  const log = openLog('silent')
   const failover = step(
     'failover',
     { vary: () => 'forwarding' },
@@ -135,36 +137,59 @@ const measureOff = async (): Promise<void> => {
     const cache = directStage({ handle: (given, next) => next({ ...given, variant: vary(given) }) })
     const stages = [step('cache', { shares: true, writes: [] }, cache), ...below]
     return withCallMetrics(
-      composeHandlers(stages, new TestLog(), (_, handle) => handle),
+      composeHandlers(stages, log, (_, handle) => handle),
       {
         ...{ network: 'devnet', methods: new Map([['eth_call', undefined]]), inFlight: new InFlight(), clock: new TestClock() },
         ...{ metrics: createMetricsRegistry(), verifies: between.some(({ step: { plugin } }) => plugin.verifies === true) },
       },
     )
   }
+  const times = (count: number, toStep: (name: string) => PipelineStage) => Array.from({ length: count }, (_, i) => toStep(`step-${i}`))
+  const offStep = (name: string) => step(name, verify, createPlainStage(verify, options, { methods: shippedMethods }))
+  const nextStep = (name: string) => step(name, {}, { handle: (given: never, next: (same: never) => unknown) => next(given) })
   const pipelines = {
     without: compose(),
-    off: compose(step('verify', verify, createPlainStage(verify, options, { methods: shippedMethods }))),
-    next: compose(step('next', {}, { handle: (given: never, next: (same: never) => unknown) => next(given) })),
+    off: compose(offStep('verify')),
+    manyOff: compose(...times(offSteps, offStep)),
+    manyNext: compose(...times(offSteps, nextStep)),
   }
-  const loop = async (run: DirectNext): Promise<number> => {
+  const names = Object.keys(pipelines) as (keyof typeof pipelines)[] // its own
+  const loop = async (run: DirectNext, rounds: number): Promise<number> => {
     const start = process.cpuUsage()
-    for (let i = 0; i < offRounds; i++) await run(call)
+    for (let i = 0; i < rounds; i++) await run(call)
     const { user, system } = process.cpuUsage(start)
-    return (user + system) / offRounds
+    return (user + system) / rounds
   }
-  const figures = { without: [] as number[], off: [] as number[], next: [] as number[] }
-  for (let turn = 0; turn < offTurns; turn++)
-    for (const name of ['without', 'off', 'next'] as const) figures[name].push(await loop(pipelines[name]))
-  const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]!
-  const [off, next] = [figures.off, figures.next].map(each => median(each) - median(figures.without))
+  for (const name of names) await loop(pipelines[name], 10 * offRounds)
+  const added = { off: [] as number[], manyOff: [] as number[], manyNext: [] as number[] }
+  for (let turn = 0; turn < offTurns; turn++) {
+    const figures = { without: 0, off: 0, manyOff: 0, manyNext: 0 }
+    // Each is first as often as last.
+    for (const name of turn % 2 === 0 ? names : names.toReversed()) figures[name] = await loop(pipelines[name], offRounds)
+    added.off.push(figures.off - figures.without)
+    added.manyOff.push((figures.manyOff - figures.without) / offSteps)
+    added.manyNext.push((figures.manyNext - figures.without) / offSteps)
+  }
   console.log(
-    `\nThe policy off adds ${off!.toFixed(2)} us to a call, a plugin that only calls next() ${next!.toFixed(2)} us (Node ${process.version}, median of ${offTurns} turns of ${offRounds} calls; aim: 0.2)`,
+    `\nus that a step with the policy off adds to a call (Node ${process.version}; ${offTurns} turns of ${offRounds} calls; aim: 0.2)`,
   )
+  console.log(`  the first step of a pipeline    ${describeSpread(added.off)}`)
+  console.log(`  each of ${offSteps} steps                ${describeSpread(added.manyOff)}`)
+  console.log(`  each of ${offSteps} that call next()     ${describeSpread(added.manyNext)}`)
 }
 
-const offRounds = 200_000
-const offTurns = 15
+/** The median, the interval that has it with 95 %, and the quartiles. */
+const describeSpread = (values: readonly number[]): string => {
+  const sorted = values.toSorted((a, b) => a - b)
+  const at = (position: number): string => sorted[Math.min(sorted.length - 1, Math.max(0, Math.round(position)))]!.toFixed(3)
+  const middle = (sorted.length - 1) / 2
+  const half = 0.98 * Math.sqrt(sorted.length)
+  return `${at(middle)} (95 %: ${at(middle - half)} to ${at(middle + half)}; quartiles ${at(middle / 2)}, ${at(1.5 * middle)})`
+}
+
+const offSteps = 20
+const offRounds = 5_000
+const offTurns = 200
 
 /** How long a call takes, in ms, and how many requests it costs, where each node answers after 20 ms. */
 const measureLatency = async (): Promise<void> => {
@@ -275,7 +300,7 @@ const measureIndexers = async (): Promise<void> => {
   console.log('\nall: with those of the heads, which the gateway asks for without calls')
 }
 
-await measureOff()
-await measureCalls()
-await measureLatency()
-await measureIndexers()
+const parts = { off: measureOff, cpu: measureCalls, time: measureLatency, indexers: measureIndexers }
+const isPart = (name: string): name is keyof typeof parts => Object.hasOwn(parts, name)
+const wanted = process.argv.slice(2).filter(isPart)
+for (const name of wanted.length > 0 ? wanted : Object.keys(parts).filter(isPart)) await parts[name]()
