@@ -34,7 +34,7 @@ interface PrimaryListenerContext extends Pick<AdminOptions, 'isReady' | 'accessL
   /** The address on which workers accept calls. */
   readonly rpc: Address
   readonly sharedHeads: SharedHeads
-  readonly pool: Pick<WorkerPool, 'metrics' | 'nodes' | 'traffic'>
+  readonly pool: Pick<WorkerPool, 'metrics' | 'nodes' | 'problems' | 'traffic'>
   readonly metrics: MetricsRegistry
   readonly log: RootLog
 }
@@ -55,11 +55,14 @@ export const openPrimaryListeners = async (
   { rpc, tls, sharedHeads, pool, metrics, log, ...context }: PrimaryListenerContext,
 ): Promise<PrimaryListeners> => {
   const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen))
-  const readNetworks = async () =>
-    networkStatuses(
+  const readNetworks = async () => {
+    const [nodes, problems] = await Promise.all([pool.nodes(), pool.problems()])
+    return networkStatuses(
       current.networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) })),
-      await pool.nodes(),
+      nodes,
+      problems,
     )
+  }
   const closers: Closers = []
   const stop = () => closeAll(closers, log)
   try {

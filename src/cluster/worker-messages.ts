@@ -9,6 +9,7 @@ import type { Clock } from '../services/clock.ts'
 import type { LogLevel } from '../services/log-settings.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import type { NodeStatus } from '../services/node-status.ts'
+import type { PluginProblem } from '../services/plugin-problems.ts'
 import type { TokenRequest } from '../services/rate-limits.ts'
 import type { TlsTexts } from '../services/tls-files.ts'
 import type { TokenGrant } from '../services/remote-rate-limits.ts'
@@ -74,6 +75,7 @@ export interface StartConfiguration extends Pick<SharedConfiguration, 'texts'> {
 export interface ToWorker {
   readonly metrics: ChannelCall<undefined, readonly MetricFamily[]>
   readonly nodes: ChannelCall<undefined, readonly NodeStatus[]>
+  readonly problems: ChannelCall<undefined, readonly PluginProblem[]>
   readonly traffic: ChannelCall<undefined, ProcessTraffic>
   /** Another worker needs the credits of the account that this one has leased and does not use. Replied when the store has them. */
   readonly returnCredits: ChannelCall<OfAccount, void>

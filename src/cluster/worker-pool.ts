@@ -9,6 +9,7 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, MetricFamily, Metrics } from '../services/metrics.ts'
 import type { TlsTexts } from '../services/tls-files.ts'
 import type { NodeStatus } from '../services/node-status.ts'
+import type { PluginProblem } from '../services/plugin-problems.ts'
 import type { ProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { Backoff, sleep, withTimeoutOr } from '../util/async.ts'
 import { isReply } from './channel.ts'
@@ -125,6 +126,12 @@ export class WorkerPool {
   /** What calls meet at the nodes, as each of these workers has it. */
   async nodes(): Promise<readonly NodeStatus[]> {
     const replies = await this.callAll('nodes', undefined, metricsTimeoutMs)
+    return replies.filter(isReply).flat()
+  }
+
+  /** What plugins report, as each of these workers has it. */
+  async problems(): Promise<readonly PluginProblem[]> {
+    const replies = await this.callAll('problems', undefined, metricsTimeoutMs)
     return replies.filter(isReply).flat()
   }
 

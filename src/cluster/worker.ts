@@ -41,7 +41,7 @@ interface PrimaryConnection {
 
 /** The gateway of this worker. */
 interface WorkerGateway
-  extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'accessLog' | 'prepareReload' | 'enterLameDuck' | 'returnCredits'> {
+  extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'pluginProblems' | 'accessLog' | 'prepareReload' | 'enterLameDuck' | 'returnCredits'> {
   /** Of the configuration that it has been opened with. */
   readonly configId: string
   readonly log: RootLog
@@ -101,6 +101,7 @@ const handlersOf = (gateway: WorkerGateway, stop: () => void): Omit<Handlers<ToW
     returnCredits: ({ account }, reply) => void gateway.returnCredits(account).then(reply),
     metrics: (_, reply) => reply(gateway.metrics.families()),
     nodes: (_, reply) => reply(gateway.nodeStatuses.read()),
+    problems: (_, reply) => reply(gateway.pluginProblems.read()),
     traffic: (_, reply) => reply(readProcessTraffic(gateway.metrics)),
     accessLog: (settings, reply) => void problemOf(() => changeAccessLog(accessLog, settings, log)).then(reply),
     reopenAccessLog: (_, reply) => void problemOf(() => accessLog.reopen()).then(reply),

@@ -74,6 +74,7 @@ const buildForDryRun = async function* ({
         statusOf: () => undefined,
       }),
     },
+    pluginProblems: { open: () => ({ begin: refuseUse, end: () => undefined, close: () => undefined }) },
     evidenceWriter: { of: () => ({ add: refuseUse, proven: refuseUse }) },
     pluginRecords: { of: () => ({ find: refuseUse, put: refuseUse }) },
     rateLimits: { take: refuseUse, stateOf: refuseUse },

@@ -8,6 +8,7 @@ import { LogFileError } from '../services/line-writer.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
+import type { PluginProblems } from '../services/plugin-problems.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import type { RequestLog } from '../services/request-log.ts'
@@ -30,6 +31,7 @@ export type { ValidConfig } from './reloader.ts'
 export interface Gateway extends Pick<Listeners, 'urls' | 'enterLameDuck'>, Reloadable {
   readonly metrics: MetricsRegistry
   readonly nodeStatuses: NodeStatuses
+  readonly pluginProblems: PluginProblems
   readonly accessLog: AccessLogControl
   /** See LedgerService.returnUnused(). */
   returnCredits(account: string): Promise<void>
@@ -85,7 +87,7 @@ export const openGateway = async (
     const base = await openBase(config.gateway, clock, log, closers, observer)
     const { accounts, requestLog, returnCredits, ...opened } = await openServices(config.gateway, base, closers, recallCredits)
     const rateLimits = (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock)
-    const { nodeStatuses } = opened
+    const { nodeStatuses, pluginProblems } = opened
     const services = {
       ...opened,
       tracing,
@@ -112,7 +114,8 @@ export const openGateway = async (
     }
     const { metrics, accessLog } = base
     const { urls, enterLameDuck } = listeners
-    return { urls, metrics, nodeStatuses, accessLog, returnCredits, prepareReload, enterLameDuck, ...(reloader && { reloader }), stop }
+    const reports = { metrics, nodeStatuses, pluginProblems }
+    return { urls, ...reports, accessLog, returnCredits, prepareReload, enterLameDuck, ...(reloader && { reloader }), stop }
   } catch (error) {
     await close()
     throw error

@@ -7,6 +7,7 @@ import { networkStatuses } from '../server/network-status.ts'
 import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
+import type { PluginProblems } from '../services/plugin-problems.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import type { TlsTexts } from '../services/tls-files.ts'
@@ -21,6 +22,7 @@ interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks'
   readonly headsSource: HeadsSource
   readonly metrics: MetricsRegistry
   readonly nodeStatuses: NodeStatuses
+  readonly pluginProblems: PluginProblems
   readonly log: RootLog
   readonly isReady: AdminOptions['isReady']
   readonly reloader: AdminOptions['reloader']
@@ -41,7 +43,7 @@ export const openListeners = async (
   context: ListenerContext,
   closers: Closers,
 ): Promise<Listeners> => {
-  const { running, headsSource, nodeStatuses, store, accessLog, isReady, reloader, clock, log, metrics } = context
+  const { running, headsSource, nodeStatuses, pluginProblems, store, accessLog, isReady, reloader, clock, log, metrics } = context
   const tls = openTlsCertificate(config.listen, context)
   if (tls !== undefined) closers.push(async () => tls.stop())
   // While calls finish, operators and the dashboard are answered.
@@ -53,6 +55,7 @@ export const openListeners = async (
     networkStatuses(
       running.current.map(({ name, heads }) => ({ name, ...heads.status })),
       nodeStatuses.read(),
+      pluginProblems.read(),
     )
   const incidents = recordIncidents({ clock, log, observedNetworks: async () => readNetworks() })
   afterCalls.push(incidents.stop)

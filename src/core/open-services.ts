@@ -22,6 +22,7 @@ import { MemoryBudget } from '../services/memory-budget.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
+import { PluginProblems } from '../services/plugin-problems.ts'
 import { NodeStatuses } from '../services/node-status.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
@@ -128,6 +129,7 @@ interface OpenedServices {
   readonly accounts: ReloadableAccounts
   readonly requestLog: RequestLog
   readonly nodeStatuses: NodeStatuses
+  readonly pluginProblems: PluginProblems
   readonly returnCredits: LedgerService['returnUnused']
 }
 
@@ -137,7 +139,9 @@ export const openServices = async (
   { store, jwt, memoryBudget, metrics, sockets, clock, log }: BaseServices,
   closers: Closers,
   recallCredits?: LedgerClientOptions['recall'],
-): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'nodeStatuses' | 'rateLimits'> & OpenedServices> => {
+): Promise<
+  Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'nodeStatuses' | 'pluginProblems' | 'rateLimits'> & OpenedServices
+> => {
   const process = randomBytes(8).toString('hex')
   // The usage before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
   const requestLog = new RequestLog(store, clock, config.requestLog)
@@ -179,6 +183,7 @@ export const openServices = async (
     requestLog,
     metrics,
     nodeStatuses: new NodeStatuses(metrics, drainedNodes),
+    pluginProblems: new PluginProblems({ clock, metrics }),
     results,
     version,
     accounts: openAccounts(store, config.plans, clock, { jwt, onEmptied: storeOutages.onEmptied }),

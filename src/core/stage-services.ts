@@ -8,6 +8,7 @@ import type { Metrics } from '../services/metrics.ts'
 import type { EventRules } from '../services/event-rules.ts'
 import type { EvidenceWriter } from '../services/evidence.ts'
 import type { PluginRecords } from '../services/plugin-records.ts'
+import type { PluginProblems } from '../services/plugin-problems.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
 import { sharerIndexOf, varyBelow, withoutSpans } from './shared-calls.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
@@ -26,6 +27,7 @@ export interface HostServices extends SharedServices {
   readonly nodeStatuses: Pick<NodeStatuses, 'of'>
   readonly evidenceWriter: Pick<EvidenceWriter, 'of'>
   readonly pluginRecords: { of(network: string, step: string): PluginRecords }
+  readonly pluginProblems: Pick<PluginProblems, 'open'>
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
   /** The rules about events of the pipeline that serves a network; undefined before the first. */
@@ -82,6 +84,8 @@ export const stageServices = (
   return (step, i) => ({
     ...shared,
     records: host.pluginRecords.of(name, step.name),
+    // It lasts as long as a pipeline of the network has the step.
+    problems: singletons.get(`${name}.${step.name}.problems`, null, () => host.pluginProblems.open(name, step.name)),
     log: host.log.child({ network: name, plugin: step.name }),
     // What is known of one chain must not be found by another, nor follow heads that are no longer tracked. Names of steps are unique within a pipeline.
     singleton: (singletonName, settings, make) =>

@@ -1,5 +1,7 @@
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import { exclusionReasons, nodeReasons, textOfReason } from '../services/node-reasons.ts'
+import { mergeProblems } from '../services/plugin-problems.ts'
+import type { NetworkProblem, PluginProblem } from '../services/plugin-problems.ts'
 import type { NodeError, NodeStatus } from '../services/node-status.ts'
 import { isoTime } from '../util/dates.ts'
 
@@ -26,6 +28,8 @@ export interface NetworkStatus extends Omit<NetworkHeads, 'upstreams'> {
   readonly nodes: number
   readonly usableNodes: number
   readonly upstreams: readonly UpstreamStatus[]
+  /** What its plugins report; absent where that is nothing. */
+  readonly problems?: readonly NetworkProblem[]
 }
 
 export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
@@ -52,15 +56,17 @@ export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
   readonly errors?: readonly (Omit<NodeError, 'at'> & { readonly lastSeen: string })[]
 }
 
-/** The heads of networks, and what calls meet at their nodes in all workers. */
-export const networkStatuses = (networks: readonly NetworkHeads[], nodes: readonly NodeStatus[]): readonly NetworkStatus[] => {
-  return networks.map(each =>
-    networkStatusOf(
-      each,
-      nodes.filter(({ network }) => network === each.name),
-    ),
-  )
-}
+/** The heads of networks, what calls meet at their nodes in all workers, and what their plugins report. */
+export const networkStatuses = (
+  networks: readonly NetworkHeads[],
+  nodes: readonly NodeStatus[],
+  problems: readonly PluginProblem[] = [],
+): readonly NetworkStatus[] =>
+  networks.map(each => {
+    const isOfNetwork = ({ network }: { readonly network: string }): boolean => network === each.name
+    const found = mergeProblems(problems.filter(isOfNetwork))
+    return { ...networkStatusOf(each, nodes.filter(isOfNetwork)), ...(found.length > 0 && { problems: found }) }
+  })
 
 const networkStatusOf = (network: NetworkHeads, nodes: readonly NodeStatus[]): NetworkStatus => {
   const describe = (upstream: HeadsStatus['upstreams'][number]) =>

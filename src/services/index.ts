@@ -7,6 +7,7 @@ import type { Clock } from './clock.ts'
 import type { EventRules } from './event-rules.ts'
 import type { EvidenceRecords } from './evidence.ts'
 import type { PluginRecords } from './plugin-records.ts'
+import type { ProblemReports } from './plugin-problems.ts'
 import type { FilterRecords } from '../store/record-store.ts'
 import type { Heads } from './chain-heads/index.ts'
 import type { Ledger } from './ledger/index.ts'
@@ -108,6 +109,8 @@ export interface Services {
   readonly evidence: EvidenceRecords
   /** JSON values of this plugin in the store: they outlive a restart. */
   readonly records: PluginRecords
+  /** States of this plugin that an operator should act on. */
+  readonly problems: ProblemReports
   /** For the plugin `subscriptions`. */
   readonly filterRecords: FilterRecords
   /** Replies shared with other processes and machines. */

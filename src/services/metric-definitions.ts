@@ -76,6 +76,12 @@ export const metricDefinitions = {
     labels: ['network', 'upstream'],
     help: 'The number of the newest block that an upstream has reported.',
   },
+  pluginProblem: {
+    name: 'tollgate_plugin_problem',
+    type: 'gauge',
+    labels: ['network', 'plugin', 'problem', 'severity'],
+    help: '1 while a plugin reports the problem, in any worker. The severity is "critical", which callers notice, or "warning".',
+  },
   upstreamReduced: {
     name: 'tollgate_upstream_reduced',
     type: 'gauge',

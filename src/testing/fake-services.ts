@@ -19,6 +19,7 @@ import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
 import { parseEndpoint } from '../services/upstream-client/endpoint.ts'
 import type { Endpoint } from '../services/upstream-client/endpoint.ts'
+import { PluginProblems } from '../services/plugin-problems.ts'
 import { NodeStatuses } from '../services/node-status.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
 import { openUsage } from '../services/usage/index.ts'
@@ -79,6 +80,7 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
     log,
     metrics,
     nodeStatuses: new NodeStatuses(metrics),
+    pluginProblems: new PluginProblems({ clock, metrics }),
     ledger,
     usage,
     results,

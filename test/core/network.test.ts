@@ -17,6 +17,9 @@ import { openHeadsSource } from '../../src/services/chain-heads/index.ts'
 import { openSingletons } from '../../src/core/singletons.ts'
 import { formatMetrics, createMetricsRegistry } from '../../src/services/metrics.ts'
 import { NodeTrust } from '../../src/services/node-trust.ts'
+import { PluginProblems } from '../../src/services/plugin-problems.ts'
+import { networkStatuses } from '../../src/server/network-status.ts'
+import { NodeIncidents } from '../../src/portal/operator/node-incidents.ts'
 import { results } from '../../src/services/results.ts'
 import { createLongResult } from '../support/long-result.ts'
 import { shippedTable } from '../services/method-table/shipped-table.ts'
@@ -37,10 +40,11 @@ const hostServices = () => {
   const unused = () => {
     throw new Error('a service was used')
   }
+  const [clock, metrics] = [new TestClock(), createMetricsRegistry()]
   return {
-    clock: new TestClock(),
+    clock,
     log: new TestLog(),
-    metrics: createMetricsRegistry(),
+    metrics,
     singletons: openSingletons(),
     headsSource: openHeadsSource(),
     results,
@@ -62,6 +66,7 @@ const hostServices = () => {
       }),
     },
     evidenceWriter: { of: () => ({ add: unused, proven: unused }) },
+    pluginProblems: new PluginProblems({ clock, metrics }),
     pluginRecords: { of: () => ({ find: unused, put: unused }) },
     rateLimits: { take: unused, stateOf: unused },
   } satisfies HostServices
@@ -88,6 +93,68 @@ const networkOf = async (...plugins: readonly AnyPlugin[]) => {
 const options = { type: 'object', properties: {} } as const
 
 const last = definePlugin({ name: 'last', summary: 'Answers.', terminal: true, options, create: () => async () => fakeResult('0x1') })
+
+t.test('operators see what a plugin reports as long as it lasts, also over a reload, and as an incident', async t => {
+  let report: Services['problems'] | undefined
+  const watcher = definePlugin({
+    name: 'watcher',
+    summary: 'Watches something.',
+    options,
+    create: (_, { problems }) => {
+      report ??= problems
+      return {
+        handle: (call, next) => next(call),
+        start: async () => problems.begin('too-slow', { severity: 'warning', text: 'it is slow' }),
+      }
+    },
+  })
+  const host = hostServices()
+  const config = configOf([watcher, last])
+  const build = async () => (await buildNetwork(config, host)).network
+  const statuses = () => networkStatuses([{ name: 'net' }, { name: 'other' }], [], host.pluginProblems.read())
+  const incidents = new NodeIncidents({ clock: host.clock, observedNetworks: async () => statuses() })
+  const gauges = () => formatMetrics(host.metrics.families()).match(/tollgate_plugin_problem\{.*/g)
+  const [first, second] = [await build(), await build()]
+  t.same(
+    statuses(),
+    [{ name: 'net' }, { name: 'other' }].map(each => ({ ...each, state: 'unknown', nodes: 0, usableNodes: 0, upstreams: [] })),
+  )
+  await first?.start()
+  const since = new Date(host.clock.now()).toISOString()
+  const reported = { plugin: 'watcher', name: 'too-slow', severity: 'warning', text: 'it is slow', since }
+  t.same(statuses()[0]?.problems, [reported])
+  t.equal(statuses()[1]?.problems, undefined)
+  host.clock.advance(90_000)
+  report?.begin('too-slow', { severity: 'critical', text: 'it stands' })
+  await first?.stop()
+  t.same(statuses()[0]?.problems, [{ ...reported, severity: 'critical', text: 'it stands' }], 'the other pipeline has the plugin')
+  t.same(gauges(), [
+    'tollgate_plugin_problem{network="net",plugin="watcher",problem="too-slow",severity="warning"} 0',
+    'tollgate_plugin_problem{network="net",plugin="watcher",problem="too-slow",severity="critical"} 1',
+  ])
+  await incidents.record()
+  const incident = { network: 'net', node: undefined, kind: 'watcher too-slow', class: 'all', text: 'it stands', began: Date.parse(since) }
+  t.match(incidents.list(), [{ ...incident, ended: undefined }])
+  report?.end('too-slow')
+  report?.end('too-slow')
+  await incidents.record()
+  t.match(incidents.list(), [{ ...incident, ended: host.clock.now() }])
+  report?.begin('another', { severity: 'warning', text: 'x'.repeat(600) })
+  t.equal(statuses()[0]?.problems?.[0]?.text.length, 500)
+  await second?.stop()
+  report?.begin('late', { severity: 'warning', text: 'its plugin has stopped' })
+  t.same(host.pluginProblems.read(), [])
+})
+
+t.test('problems have names in kebab-case, few of them, and one of two severities', async t => {
+  const { pluginProblems } = hostServices()
+  const problems = pluginProblems.open('net', 'plugin')
+  const begin = (name: string, severity: string) => () => problems.begin(name, { severity: severity as 'warning', text: 'x' })
+  for (const name of ['', 'Slow', 'a b', 'x'.repeat(65), '-a']) t.throws(begin(name, 'warning'), RangeError, name)
+  t.throws(begin('slow', 'info'), /the severity of a problem is critical or warning/)
+  for (let i = 0; i < 20; i++) begin(`n${i}`, 'warning')()
+  t.throws(begin('one-more', 'warning'), /at most 20 names/)
+})
 
 t.test('calls of other methods than a direct stage names pass it by', async t => {
   const entered: string[] = []
@@ -344,6 +411,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'nodes',
     'offers',
     'priceOf',
+    'problems',
     'rateLimits',
     'records',
     'results',

@@ -105,12 +105,9 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
   TollgateBreakerOpen: [8, { 'tollgate_upstream_reduced{network="n",upstream="u",class="logs",reason="breaker"}': '1x10' }],
   TollgateUpstreamRateLimited: [15, { 'tollgate_upstream_reduced{network="n",upstream="u",class="all",reason="rateLimited"}': '1x20' }],
   TollgateUpstreamLied: [8, { 'tollgate_upstream_lies_total{network="n",upstream="u"}': '0x5 1x5' }],
-  TollgateBeaconFails: [
-    18,
-    {
-      'tollgate_beacon_rounds_total{network="n",outcome="unproven"}': '0+5x20',
-      'tollgate_beacon_rounds_total{network="n",outcome="succeeded"}': '0+5x20',
-    },
+  TollgatePluginProblem: [
+    8,
+    { 'tollgate_plugin_problem{network="n",plugin="verify",problem="beacon-behind",severity="critical"}': '1x10' },
   ],
   TollgateStoreSlow: [
     20,
@@ -207,9 +204,9 @@ t.test('a gateway that has served calls', async t => {
     const defined = new Map(definitions.map(({ name, type }) => [name, type]))
     const shown = new Map(Array.from(text.matchAll(/^# TYPE (\S+) (\S+)$/gm), ([, name = '', type = '']) => [name, type]))
     for (const [name, type] of shown) t.equal(defined.get(name), type, name)
-    // What other tests show: it needs Redis, subscriptions, `verify`, a beacon node, a reload, tokens, alerts, a refused socket or a node that is excluded, slow or limited.
+    // What other tests show: it needs Redis, subscriptions, `verify`, a beacon node, a plugin with a problem, a reload, tokens, alerts, a refused socket or a node that is excluded, slow or limited.
     const elsewhere =
-      /shared_cache|subscription|verified|upstream_lies|tollgate_tls|tollgate_tokens|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced|beacon/
+      /shared_cache|subscription|verified|upstream_lies|tollgate_tls|tollgate_tokens|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced|beacon|plugin_problem/
     t.same(
       [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
       [],

@@ -557,10 +557,14 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       const json = (await (await route.fetch()).json()) as { readonly networks: { name: string; upstreams: object[] }[] }
       const upstreams = json.networks.find(({ name }) => name === 'pair')?.upstreams ?? []
       upstreams.splice(0, 2, { ...upstreams[0], onlyFor: ['logs'] }, { ...upstreams[1], condition: 'reduced', reasons: [logs] })
-      await route.fulfill({ json })
+      const problems = [
+        { plugin: 'watcher', name: 'feed-down', severity: 'critical', text: 'the feed is down', since: new Date(0).toISOString() },
+      ]
+      await route.fulfill({ json: { ...json, networks: json.networks.map(each => (each.name === 'pair' ? { ...each, problems } : each)) } })
     })
     await page.reload()
     await openPage(page, 'Home')
+    await page.waitForSelector('.attention li:has-text("critical"):has-text("pair"):has-text("watcher: the feed is down")')
     await page.waitForSelector('.attention li:has-text("right"):has-text("Logs methods: a circuit breaker is open")')
     await openPage(page, 'Nodes')
     await page.click('[aria-label="Drain left (pair)"]')

@@ -22,7 +22,7 @@ interface BeaconHeadsOptions {
   readonly chain: BeaconChain
 }
 
-type BeaconHeadsServices = Pick<Services, 'clock' | 'log' | 'metrics' | 'records'>
+type BeaconHeadsServices = Pick<Services, 'clock' | 'log' | 'metrics' | 'records' | 'problems'>
 
 /** The signatures of a slot come with the block of the next one, some seconds into it. */
 const pollMs = 4_000
@@ -37,6 +37,11 @@ const rarePollMs = 3_600_000
 /** An older block is not the newest one: the consensus node is behind, or keeps blocks back. */
 const maxHeadAgeMs = 60_000
 const maxRecent = 16
+/** A chain that finalizes has done so 20 minutes ago at most, and is asked of it every 6.4 minutes. */
+const maxFinalAgeMs = 1_800_000
+
+/** What operators are told, by the name of the problem: no other lasts. */
+const problemNames = ['beacon-unavailable', 'beacon-unproven', 'beacon-behind', 'beacon-not-final'] as const
 
 /** The newest blocks that the sync committee of a beacon chain has signed: polled while calls need them, and once an hour. */
 export class BeaconHeads {
@@ -115,6 +120,7 @@ export class BeaconHeads {
 
   stop(): void {
     this.#isStopped = true
+    for (const name of problemNames) this.#services.problems.end(name)
     this.#timer?.cancel()
     for (const resolve of this.#waiting) resolve()
     this.#waiting.clear()
@@ -167,6 +173,7 @@ export class BeaconHeads {
     await client.update(await this.#node.optimisticUpdate(), slot)
     this.#recordHead(client.head)
     this.#recordFinalized(client.finalized)
+    this.#reportAges(client)
   }
 
   #isDue(lastAt: number, intervalMs: number): boolean {
@@ -239,8 +246,33 @@ export class BeaconHeads {
     this.#waiting.clear()
   }
 
+  /** What the consensus node returns is signed, and may be old all the same. */
+  #reportAges({ head, finalized }: Pick<LightClient, 'head' | 'finalized'>): void {
+    const now = this.#services.clock.now()
+    const [headAgeMs, finalAgeMs] = [head, finalized].map(({ slot }) => now - timeOf(this.#chain, slot)) as [number, number] // two of two
+    this.#report(
+      'beacon-behind',
+      headAgeMs > maxHeadAgeMs &&
+        `the newest block that the consensus node has signatures of is ${formatAge(headAgeMs)} old: no newer one is proven`,
+    )
+    this.#report(
+      'beacon-not-final',
+      finalAgeMs > maxFinalAgeMs &&
+        `the beacon chain has made no block final for ${formatAge(finalAgeMs)}, or the consensus node is behind`,
+    )
+  }
+
+  /** A problem lasts while there is a text. */
+  #report(name: (typeof problemNames)[number], text: string | false): void {
+    const { problems } = this.#services
+    if (text === false) problems.end(name)
+    else problems.begin(name, { severity: name === 'beacon-not-final' ? 'warning' : 'critical', text })
+  }
+
   #recordSuccess(): void {
     const { log, metrics } = this.#services
+    this.#report('beacon-unavailable', false)
+    this.#report('beacon-unproven', false)
     metrics.counter(verifyMetrics.beaconRounds, { outcome: 'succeeded' }).add()
     const slot = this.#recent[0]?.slot
     if (this.#failure !== undefined) log.info({ event: 'beacon-recovered', slot }, 'the consensus node proves new blocks again')
@@ -256,6 +288,13 @@ export class BeaconHeads {
       return log.error({ err: error }, 'headers of the beacon chain could not be followed because of a bug')
     }
     const { message: reason } = error
+    const failing = `beacon-${outcome}` as const
+    const other = outcome === 'unproven' ? 'beacon-unavailable' : 'beacon-unproven'
+    this.#report(other, false)
+    this.#report(
+      failing,
+      `${outcome === 'unproven' ? 'no new block is proven by the consensus node' : 'the consensus node does not answer'}: ${reason}`,
+    )
     // The same but for numbers is logged once.
     const failure = reason.replace(/\d+/g, '#')
     if (this.#failure === failure) return
@@ -264,3 +303,5 @@ export class BeaconHeads {
     else log.warn({ event: 'beacon-unavailable', reason }, `the consensus node does not answer: ${reason}`)
   }
 }
+
+const formatAge = (ms: number): string => (ms < 3_600_000 ? `${Math.floor(ms / 60_000)} min` : `${Math.floor(ms / 3_600_000)} h`)

@@ -12,7 +12,11 @@ export const incidentSchemas = {
         object({
           network: text,
           node: { ...textOrNull, description: 'Null: the network.' },
-          kind: { ...text, description: 'A state of the network, or `notUsable`, or a reason of the node.' },
+          kind: {
+            ...text,
+            description:
+              'A state of the network, or `notUsable`, or a reason of the node; or a plugin and its problem, such as `verify beacon-behind`.',
+          },
           class: { ...text, description: 'Of methods; `all` for every class.' },
           text: { ...text, description: 'Why.' },
           began: time,

@@ -1,6 +1,7 @@
 import { drainNode, nodeId, readDrainedNodes, undrainNode } from '../../services/drained-nodes.ts'
 import type { DrainedNode, NodeName } from '../../services/drained-nodes.ts'
 import type { NetworkStatus, NodeCondition, UpstreamStatus } from '../../server/network-status.ts'
+import { problemSeverities } from '../../services/plugin-problems.ts'
 import { StoreError } from '../../store/store.ts'
 import { sleep } from '../../util/async.ts'
 import { isoTimeOrNull } from '../../util/dates.ts'
@@ -67,6 +68,7 @@ interface NetworkNodesJson extends Pick<NetworkStatus, 'name' | 'state' | 'nodes
   readonly head: number | null
   readonly finalized: number | null
   readonly lastHead: NonNullable<NetworkStatus['lastHead']> | null
+  readonly problems: NonNullable<NetworkStatus['problems']>
   readonly upstreams: readonly NodeJson[]
 }
 
@@ -154,6 +156,10 @@ export const nodeSchemas = {
         head: countOrNull,
         finalized: countOrNull,
         lastHead: lastHeadSchema,
+        problems: {
+          ...listOf(object({ plugin: text, name: text, severity: { type: 'string', enum: problemSeverities }, text, since: time })),
+          description: 'What plugins of the network report.',
+        },
         upstreams: listOf(object(node)),
       }),
     ),
@@ -192,6 +198,7 @@ export const readNodes = async (services: Pick<OperationServices, 'nodes' | 'sto
       head: network.head ?? null,
       finalized: network.finalized ?? null,
       lastHead: network.lastHead ?? null,
+      problems: network.problems ?? [],
       upstreams: network.upstreams.map(each => nodeJson(network, each, drained, view.isLive)),
     }),
   )
@@ -303,6 +310,7 @@ export const nodeOperations = [
           ],
         },
         ...errorTable(networks),
+        ...problemTable(networks),
       ],
     },
   }),
@@ -405,6 +413,13 @@ const errorTable = (networks: NodesJson['networks']) => {
       requestId,
     ])
   return rows.length === 0 ? [] : ['', { columns: ['NETWORK', 'NODE', 'FAILED WITH', 'FAILURES', 'LAST', 'METHOD', 'REQUEST ID'], rows }]
+}
+
+const problemTable = (networks: NodesJson['networks']) => {
+  const rows = networks.flatMap(({ name: network, problems }) =>
+    problems.map(({ plugin, name, severity, since, text: why }) => [network, plugin, name, severity, since.slice(0, 19), why]),
+  )
+  return rows.length === 0 ? [] : ['', { columns: ['NETWORK', 'PLUGIN', 'PROBLEM', 'SEVERITY', 'SINCE', 'WHY'], rows }]
 }
 
 const toCells = (network: string, each: NodeJson): readonly string[] => {

@@ -5,12 +5,12 @@ import type { NodeReason } from '../../services/node-reasons.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import type { IncidentsJson } from '../operations/operation.ts'
 
-/** Something that kept calls from a node, or from all nodes of a network, for some time. */
+/** Something that kept calls from a node, or from all nodes of a network, for some time; or that a plugin has reported. */
 interface NodeIncident {
   readonly network: string
   /** Undefined: the network. */
   readonly node: string | undefined
-  /** A state of the network, a condition of the node, or a reason of one. */
+  /** A state of the network, a condition of the node, or a reason of one; or a plugin and its problem, such as `verify beacon-behind`. */
   readonly kind: string
   /** Of methods; `all` for every class. */
   readonly class: string
@@ -130,11 +130,14 @@ const networkTexts: Readonly<Partial<Record<NetworkStatus['state'], string>>> = 
   stalled: 'nodes answer, but there is no new block',
 }
 
-const observe = ({ name: network, state, lastHead, upstreams }: NetworkStatus): readonly Observed[] => {
+const observe = ({ name: network, state, lastHead, upstreams, problems = [] }: NetworkStatus): readonly Observed[] => {
   const text = networkTexts[state]
   const since = state === 'stalled' ? parseTime(lastHead?.since) : state === 'down' ? lastUnusableSince(upstreams) : undefined
   return [
     ...(text === undefined ? [] : [{ network, node: undefined, kind: state, class: allClasses, text, since }]),
+    ...problems.map(({ plugin, name, text: why, since: began }) => ({
+      ...{ network, node: undefined, kind: `${plugin} ${name}`, class: allClasses, text: why, since: parseTime(began) },
+    })),
     ...upstreams.flatMap(each => observeNode(network, each)),
   ]
 }

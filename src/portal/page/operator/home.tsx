@@ -147,6 +147,15 @@ const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: Attention
       why: `${text.noUsableFor} ${methodClass}: ${effectOn(network)}`,
     })),
   )
+  const ofPlugins = networks.flatMap(({ name, problems }) =>
+    problems.map(({ plugin, name: problem, severity, text: why }) => ({
+      key: `plugin ${name} ${plugin} ${problem}`,
+      tone: (severity === 'critical' ? 'danger' : 'warn') as Tone,
+      state: text.severities[severity],
+      subject: <NetworkLink name={name} />,
+      why: `${plugin}: ${why}`,
+    })),
+  )
   const isDown = (network: string | null): boolean => networks.some(({ name, state }) => name === network && state === 'down')
   const problems = overview.problems.map(({ alert, severity, text: why, network }) => ({
     key: `${alert} ${network}`,
@@ -155,7 +164,7 @@ const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: Attention
     subject: network === null ? pageOf(alert) : <NetworkLink name={network} />,
     why: failureAlerts.includes(alert) ? <WhyCallsFail why={why} network={overview.networks.find(({ name }) => name === network)} /> : why,
   }))
-  const rows: readonly AttentionRow[] = [...ofClasses, ...problems, ...ofNodes, ...stalled].toSorted(
+  const rows: readonly AttentionRow[] = [...ofClasses, ...problems, ...ofPlugins, ...ofNodes, ...stalled].toSorted(
     (one, other) => rankOf(one) - rankOf(other),
   )
   const idle = networks.filter(({ state }) => state === 'unknown').map(({ name }) => name)

@@ -5,6 +5,7 @@ import type { Json } from '../../../../src/plugin/call.ts'
 import { openPluginRecords } from '../../../../src/services/plugin-records.ts'
 import type { PluginRecords } from '../../../../src/services/plugin-records.ts'
 import { openInMemoryRecords } from '../../../../src/testing/in-memory-store.ts'
+import { PluginProblems } from '../../../../src/services/plugin-problems.ts'
 import { createMetricsRegistry, withLabels } from '../../../../src/services/metrics.ts'
 import { TestClock, TestLog } from '../../../support/fakes.ts'
 import t from '../../../support/tap.ts'
@@ -47,6 +48,7 @@ const open = async (t: { teardown(run: () => unknown): void }, options: OpenOpti
   const clock = new TestClock()
   const log = new TestLog()
   const metrics = withLabels(createMetricsRegistry(), { network: 'devnet' })
+  const problems = new PluginProblems({ clock, metrics: createMetricsRegistry() })
   const honest = honestAnswers(model, { now: clock.now, ...(gloasEpoch !== undefined && { gloasEpoch }) })
   const credentials: string[] = []
   const node = await startBeaconNode((asked, request) => {
@@ -64,11 +66,12 @@ const open = async (t: { teardown(run: () => unknown): void }, options: OpenOpti
       maxCheckpointAgeMs,
       chain: beaconChains.get(1)!,
     },
-    { clock, log, metrics, records },
+    { clock, log, metrics, records, problems: problems.open('devnet', 'verify') },
   )
   t.teardown(() => heads.stop())
   return {
     ...{ clock, log, node, heads, slot, credentials },
+    problems: () => problems.read().map(({ name, severity, text }) => `${severity} ${name}: ${text}`),
     events: () => log.lines.map(({ fields }) => (fields as { readonly event?: string }).event),
     countOf: (name: string) => node.requests.filter(each => each.startsWith(name)).length,
     /** Runs the timers of the time, and waits until the node has been asked so often for the newest block. */
@@ -185,7 +188,7 @@ t.test('a process that starts follows the chain from the last final block in the
 
 t.test('a node that lies proves nothing, and is heard once it is right again', async t => {
   let isLying = true
-  const { heads, pass, events, log, clock } = await open(t, {
+  const { heads, pass, events, log, clock, problems } = await open(t, {
     change: (path, honest) => {
       if (!isLying || path !== 'optimistic_update') return undefined
       const { data } = honest as { readonly data: Members }
@@ -202,6 +205,8 @@ t.test('a node that lies proves nothing, and is heard once it is right again', a
   await pass(0, 1)
   await waitUntil(() => log.lines.length > 0)
   t.not(heads.head?.blockHash, `0x${'66'.repeat(32)}`)
+  await waitUntil(() => heads.isFailing)
+  t.match(problems(), [/^critical beacon-unproven: no new block is proven by the consensus node: /])
   isLying = false
   heads.use()
   await waitUntil(() => heads.isFailing)
@@ -209,6 +214,43 @@ t.test('a node that lies proves nothing, and is heard once it is right again', a
   await waitUntil(() => !heads.isFailing)
   t.ok(heads.head)
   t.same(events(), ['beacon-unproven', 'beacon-recovered'])
+  t.same(problems(), [])
+})
+
+t.test('operators read that the consensus node is behind, and that nothing becomes final', async t => {
+  const kept = new Map<string, Json | string | undefined>()
+  let isFrozen = false
+  const { heads, clock, problems } = await open(t, {
+    change: (path, honest) => {
+      if (!isFrozen) kept.set(path, honest)
+      return path.endsWith('_update') ? kept.get(path) : undefined
+    },
+  })
+  heads.start()
+  await waitUntil(() => clock.timerCount > 0)
+  clock.advance(0)
+  await waitUntil(() => heads.head !== undefined)
+  t.same(problems(), [])
+  isFrozen = true
+  const pass = async (ms: number, count: number) => {
+    clock.advance(ms)
+    heads.use()
+    clock.advance(0)
+    await waitUntil(() => problems().length === count)
+  }
+  await waitUntil(() => clock.timerCount > 0)
+  await pass(120_000, 1)
+  t.match(problems(), [/^critical beacon-behind: the newest block that the consensus node has signatures of is 2 min old/])
+  await waitUntil(() => clock.timerCount > 0)
+  await pass(1_800_000, 2)
+  t.match(problems()[1], /^warning beacon-not-final: the beacon chain has made no block final for [34]\d min/)
+  isFrozen = false
+  clock.advance(400_000)
+  await waitUntil(() => {
+    // A round that begins before a slot ends takes the answers of the next one for wrong.
+    if (clock.timerCount > 0) clock.advance(slotMs)
+    return problems().length === 0
+  })
 })
 
 t.test('a node that does not answer, or too much, is reported by what it was asked, without its URL', async t => {
@@ -218,7 +260,7 @@ t.test('a node that does not answer, or too much, is reported by what it was ask
     [{ ok: true }, /the answer has no data/],
   ] as const) {
     const path = '/secret-path/v1?token=secret-token'
-    const { heads, log, clock, credentials } = await open(t, {
+    const { heads, log, clock, credentials, problems } = await open(t, {
       path,
       change: asked => (asked.includes('optimistic_update') ? answer : undefined),
     })
@@ -226,7 +268,8 @@ t.test('a node that does not answer, or too much, is reported by what it was ask
     clock.advance(0)
     await waitUntil(() => log.lines.length > 0)
     t.match(log.lines, [{ level: 'warn', fields: { event: 'beacon-unavailable', reason } }])
-    t.notMatch(JSON.stringify(log.lines), /secret|hidden|pa%s/)
+    t.match(problems(), [/^critical beacon-unavailable: the consensus node does not answer: /])
+    t.notMatch(JSON.stringify([log.lines, problems()]), /secret|hidden|pa%s/)
     t.match(credentials[0], `Basic ${Buffer.from('user:pa%s/s').toString('base64')} hidden-key`)
   }
   const gone = await open(t)
@@ -263,7 +306,7 @@ t.test('the time of a fork that was not scheduled comes from the node', async t 
   const checkpoint = checkpointAt(gloas, (epoch - 4) * 32)
   const options = { url: new Secret(node.url), headers: {}, checkpoint, maxCheckpointAgeMs: dayMs, chain: model.chain }
   const heads = new BeaconHeads(options, {
-    ...{ clock, log: new TestLog(), records: openRecords() },
+    ...{ clock, log: new TestLog(), records: openRecords(), problems: { begin: () => undefined, end: () => undefined } },
     metrics: withLabels(createMetricsRegistry(), { network: 'devnet' }),
   })
   t.teardown(() => heads.stop())
