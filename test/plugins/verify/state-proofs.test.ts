@@ -67,6 +67,13 @@ t.test('state of a real node', async t => {
     t.equal(await openProofs({ one: honest, two: honest }).call('eth_getBalance', account, 'earliest'), undefined)
   })
 
+  t.test('code is written as Ethereum writes bytes, however the node does', async t => {
+    const capitals = lying('eth_getCode', code => String(code).toUpperCase())
+    const ask = ['eth_getCode', emitter.address, toHexQuantity(head)] as const
+    const { call } = openProofs({ one: capitals, two: honest, three: honest }, { policies: { eth_getCode: 'proof' }, head: () => head })
+    t.equal(await call(...ask), await chain.request<Json>(...ask))
+  })
+
   t.test('is what the proof shows, whatever else the node says', async t => {
     const { call } = openProofs({
       one: lying('eth_getProof', proof => ({ ...(proof as JsonMembers), balance: '0x0', nonce: '0x99', codeHash: toSlot(1) })),
