@@ -37,26 +37,40 @@ const varyReader =
     }
   }
 
-/** What the `vary` functions of these steps say of a call, as one text. */
+/** What the `vary` functions of these steps say of a call, as one text. Most calls in turn vary alike: what the last one varied by is not joined again. */
 export const varyBelow = (steps: readonly Step[]): Services['vary'] => {
   const readers = steps.filter(varies).map(varyReader)
   const [only] = readers
   if (only === undefined) return () => ''
   if (readers.length === 1) return only
+  const texts = readers.map(() => '')
+  let joined: string | undefined
   return call => {
-    let joined = ''
-    for (const read of readers) {
-      const text = read(call)
-      // Its length, because the text may hold anything that callers send: a separator would not tell where it ends.
-      joined += `${text.length} ${text}`
+    for (let i = 0; i < readers.length; i++) {
+      const text = readers[i]!(call)
+      if (text === texts[i]) continue
+      texts[i] = text
+      joined = undefined
     }
-    return joined
+    return (joined ??= joinVariants(texts))
   }
 }
 
-/** The texts that varyBelow() made one text of. */
-const splitVariants = (joined: string, count: number): readonly string[] => {
-  if (count < 2) return [joined]
+/** With their lengths, because the texts may hold anything that callers send: a separator would not tell where one ends. */
+const joinVariants = (texts: readonly string[]): string => texts.map(text => `${text.length} ${text}`).join('')
+
+/** Splits what varyBelow() made one text of; that of the last call is not split again. */
+const variantSplitter = (count: number): ((joined: string) => readonly string[]) => {
+  if (count < 2) return joined => [joined]
+  let last: string | undefined
+  let texts: readonly string[] = []
+  return joined => {
+    if (joined !== last) [last, texts] = [joined, splitVariants(joined)]
+    return texts
+  }
+}
+
+const splitVariants = (joined: string): readonly string[] => {
   const texts: string[] = []
   for (let at = 0; at < joined.length; ) {
     const start = joined.indexOf(' ', at) + 1
@@ -79,10 +93,11 @@ interface SharingOptions {
 export const withoutCaller = (next: DirectNext, sharer: Step, { varyingSteps, log }: SharingOptions): DirectNext => {
   const ownKeys: readonly ContextKey[] = sharer.plugin.writes ?? []
   const vary = varyBelow(varyingSteps)
+  const split = variantSplitter(varyingSteps.length)
   return call => {
     const above: Pick<CallContext, 'request'> & Partial<CallContext> = (call as Call<'request'>).context // the loader has checked it
     const { method, params } = above.request
-    const origin = new SharedOrigin(call, splitVariants(call.variant ?? vary(call), varyingSteps.length))
+    const origin = new SharedOrigin(call, split(call.variant ?? vary(call)))
     log.debug({ requestId: call.origin.requestId, sharedRequestId: origin.requestId }, 'call continues as a shared request')
     const context: Record<string, unknown> = { request: { method, params } }
     for (const key of ownKeys) if (key !== 'request') context[key] = above[key]
