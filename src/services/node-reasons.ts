@@ -9,7 +9,7 @@ export const nodeReasons = {
     text: 'a circuit breaker is open, as too many calls failed: the node gets them again once a probe succeeds',
   },
   rateLimited: { keepsAway: true, text: 'it has answered 429: no calls for its Retry-After, or a time that doubles' },
-  drained: { keepsAway: true, text: 'an operator has drained it: no new calls until that is undone' },
+  drained: { keepsAway: true, text: 'an operator has drained it: no new calls until it is put back' },
   rateSpent: { keepsAway: true, text: 'its `rate` is spent' },
   lied: {
     keepsAway: true,

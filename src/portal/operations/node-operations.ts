@@ -318,7 +318,7 @@ export const nodeOperations = [
     name: 'nodes drain',
     method: 'post',
     path: '/nodes/{network}/{node}/drain',
-    summary: 'Keeps new calls away from a node, on every gateway that uses the store, until that is undone. Its calls in flight finish.',
+    summary: 'Keeps new calls away from a node, on every gateway that uses the store, until it is put back. Its calls in flight finish.',
     input: {
       type: 'object',
       properties: {
