@@ -1,5 +1,6 @@
 import type { Operation } from '../portal/operations/operation.ts'
 import { holdYoungGeneration } from '../runtime/gc-hints.ts'
+import { inlineMore } from '../runtime/inlining.ts'
 import { loadBuiltInPlugins } from './built-in-plugins.ts'
 import type { Command, CommandName } from './command.ts'
 
@@ -16,6 +17,7 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
   dev: async () => (await import('./dev.ts')).createDevCommand(await loadBuiltInPlugins()),
   start: async () => {
     holdYoungGeneration() // also while modules are loaded
+    inlineMore()
     return (await import('./start.ts')).createStartCommand(await loadBuiltInPlugins())
   },
   check: async () =>

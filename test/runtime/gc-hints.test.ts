@@ -7,7 +7,13 @@ t.test('this V8 has a minor collection, and the flags that are set', async t => 
   t.type(collect, 'function')
   t.doesNotThrow(() => collect?.())
   const { stdout } = spawnSync(process.execPath, ['--v8-options'], { encoding: 'utf8' })
-  for (const flag of ['allocation-site-pretenuring', 'concurrent-array-buffer-sweeping', 'expose-gc', 'semi-space-growth-factor'])
+  for (const flag of [
+    'allocation-site-pretenuring',
+    'concurrent-array-buffer-sweeping',
+    'expose-gc',
+    'max-inlined-bytecode-size-cumulative',
+    'semi-space-growth-factor',
+  ])
     t.match(stdout, new RegExp(`--${flag} `))
 })
 
