@@ -64,8 +64,18 @@ export const createNodeSelector = (
     const isHedgeable = mayHedge && methods.isHedgedClass(methodClass)
     const isHedgedWhenSilent = mayHedge && !isHedgeable && methods.heavyClasses.has(methodClass)
     return {
-      ...{ method, methodClass, candidates, partner, blocks, requiredBlock, mayRetry, isHedgeable, isHedgedWhenSilent },
-      ...{ nodes, heads, clock },
+      method,
+      methodClass,
+      candidates,
+      partner,
+      blocks,
+      requiredBlock,
+      mayRetry,
+      isHedgeable,
+      isHedgedWhenSilent,
+      nodes,
+      heads,
+      clock,
     }
   }
 }

@@ -17,7 +17,7 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
   dev: async () => (await import('./dev.ts')).createDevCommand(await loadBuiltInPlugins()),
   start: async () => {
     holdYoungGeneration() // also while modules are loaded
-    inlineMore()
+    inlineMore() // before a call is optimized
     return (await import('./start.ts')).createStartCommand(await loadBuiltInPlugins())
   },
   check: async () =>
