@@ -1,6 +1,6 @@
 import { isJsonObject, keccak256, parseHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
-import { MalformedMember, isSameHex, toBytes, toHex, toHexText, toQuantityBytes } from './hex.ts'
+import { MalformedMember, isAbsent, isSameHex, toBytes, toHex, toHexText, toQuantityBytes } from './hex.ts'
 import type { RlpItem } from './rlp.ts'
 import { encodeRlp } from './rlp.ts'
 
@@ -45,11 +45,18 @@ const addedFields: readonly Field[] = [
   ['slotNumber', toQuantityBytes],
 ]
 
+/** By a field: how some versions of clients name it. */
+const otherNames: Readonly<Record<string, string>> = { blockAccessListHash: 'balHash' }
+
 /** What a block has beside the fields of its header. */
 const otherMembers = ['hash', 'size', 'totalDifficulty', 'uncles', 'transactions', 'withdrawals']
 
 /** All members of a block of Ethereum. */
-export const headerMembers: readonly string[] = [...[...fields, ...addedFields].map(([name]) => name), ...otherMembers]
+export const headerMembers: readonly string[] = [
+  ...[...fields, ...addedFields].map(([name]) => name),
+  ...Object.values(otherNames),
+  ...otherMembers,
+]
 
 const knownMembers: ReadonlySet<string> = new Set(headerMembers)
 
@@ -58,7 +65,9 @@ export const emptyListHash = '0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413
 
 /** The hash of a block's header, computed from its fields; the fields of the forks are those that the block has. Throws MalformedMember. */
 export const headerHashOf = (block: JsonObject): string => {
-  const items = [...fields, ...addedFields.filter(([name]) => hasMember(block, name))].map(([name, toItem]): RlpItem => toItem(block[name]))
+  const items = [...fields, ...addedFields.filter(([name]) => hasMember(block, name))].map(
+    ([name, toItem]): RlpItem => toItem(fieldOf(block, name)),
+  )
   const encoding = encodeRlp(items)
   if (encoding.length > maxHeaderBytes) throw new MalformedMember()
   return toHex(keccak256(encoding))
@@ -67,8 +76,16 @@ export const headerHashOf = (block: JsonObject): string => {
 /** Those of Ethereum have 1 KiB; networks have lists of validators in `extraData`. */
 const maxHeaderBytes = 262_144
 
+/** A field under either of its names. Throws MalformedMember where the block has both, and they differ. */
+const fieldOf = (block: JsonObject, name: string): Json | undefined => {
+  const other = block[otherNames[name] ?? name]
+  if (isAbsent(other)) return block[name]
+  if (!isAbsent(block[name]) && !isSameHex(block[name], other)) throw new MalformedMember()
+  return other
+}
+
 /** Some nodes write null for a field of a fork that the block does not have. */
-const hasMember = (block: JsonObject, name: string): boolean => block[name] !== undefined && block[name] !== null
+const hasMember = (block: JsonObject, name: string): boolean => [name, otherNames[name] ?? name].some(each => !isAbsent(block[each]))
 
 /** Which fields of forks the block has, and which members that no header of Ethereum has: chains with the same shape hash alike. */
 export const headerShapeOf = (block: JsonObject): { readonly shape: string; readonly isOfEthereum: boolean } => {

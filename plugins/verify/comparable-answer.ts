@@ -20,7 +20,9 @@ const receiptMembers = [
 ]
 
 /** Those that some clients leave out, or write a second time under another name. */
-const optionalMembers: ReadonlySet<string> = new Set([...['blockTimestamp', 'totalDifficulty', 'size', 'yParity', 'logsBloom', 'removed']])
+const optionalMembers: ReadonlySet<string> = new Set([
+  ...['blockTimestamp', 'totalDifficulty', 'size', 'yParity', 'logsBloom', 'removed', 'blockAccessListHash', 'balHash'],
+])
 
 const countedMembers: ReadonlySet<string> = new Set(
   [...headerMembers, ...transactionMembers, ...receiptMembers].filter(name => !optionalMembers.has(name)),

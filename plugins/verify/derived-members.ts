@@ -1,5 +1,5 @@
 import { keccak256 } from '../../src/plugin/plugin.ts'
-import type { JsonObject } from '../../src/plugin/plugin.ts'
+import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
 import type { Finding } from './chain-rules.ts'
 import { isAbsent, isSameHex, toBigInt, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
 import { holds, withdrawalsRootOf } from './result-checks.ts'
@@ -24,7 +24,8 @@ export const withdrawalsFinding = ({ withdrawals, withdrawalsRoot }: JsonObject,
   const finding = toFinding(
     'a block has the withdrawals of its root',
     number,
-    () => (isAbsent(withdrawalsRoot) ? isEmpty : isSameHex(withdrawalsRootOf(withdrawals), withdrawalsRoot)),
+    // Some nodes write null for an empty list.
+    () => (isAbsent(withdrawalsRoot) ? isEmpty : isSameHex(withdrawalsRootOf(withdrawals ?? []), withdrawalsRoot)),
     !isEmpty,
   )
   return { ...finding, isDerived: !isEmpty }
@@ -58,6 +59,22 @@ export const withoutPendingPrice = (transaction: JsonObject, { baseFeePerGas }: 
   const price = toBigInt(gasPrice)
   return price === toBigInt(transaction['maxFeePerGas']) && price !== priceOf(transaction, baseFeePerGas) ? others : transaction
 }
+
+/** The receipt without a time of its logs that is 0, which says nothing: some versions of clients do not set it. */
+export const withoutUnsetTimes = (receipt: JsonObject, { timestamp }: TrustedHeader): JsonObject => {
+  const logs = toList(receipt['logs']).map(toObject)
+  const isUnset = ({ blockTimestamp }: JsonObject): boolean => isZero(blockTimestamp) && !isZero(timestamp)
+  if (!logs.some(isUnset)) return receipt
+  return {
+    ...receipt,
+    logs: logs.map(log => {
+      const { blockTimestamp: _, ...others } = log
+      return isUnset(log) ? others : log
+    }),
+  }
+}
+
+const isZero = (value: Json | undefined): boolean => value === 0 || (typeof value === 'string' && /^0x0+$/.test(value))
 
 const hasDynamicFee = ({ maxFeePerGas }: JsonObject): boolean => !isAbsent(maxFeePerGas)
 

@@ -1,4 +1,4 @@
-import { isJsonObject } from '../../src/plugin/plugin.ts'
+import { isJsonObject, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
 
 /** A member is missing, or is not what it should be: nothing can be computed from it. */
@@ -13,17 +13,23 @@ export const toBytes = (value: Json | undefined): Buffer => {
 /** `0x` and the digits of 256 bits. Zeros before a number change no hash, so that a node could have any number of them kept here. */
 const maxQuantityLength = 66
 
+/** Some versions of clients write a quantity as a JSON number. */
+const toText = (value: Json | undefined): Json | undefined =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? toHexQuantity(value) : value
+
 /** The bytes of a hex quantity without leading zeros: none for 0. */
 export const toQuantityBytes = (value: Json | undefined): Buffer => {
-  if (typeof value !== 'string' || value.length > maxQuantityLength || !/^0x[0-9a-f]*$/i.test(value)) throw new MalformedMember()
-  const digits = value.slice(2).replace(/^0+/, '')
+  const text = toText(value)
+  if (typeof text !== 'string' || text.length > maxQuantityLength || !/^0x[0-9a-f]*$/i.test(text)) throw new MalformedMember()
+  const digits = text.slice(2).replace(/^0+/, '')
   return Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex')
 }
 
 /** A hex quantity, in lower case. */
 export const toHexText = (value: Json | undefined): string => {
-  if (typeof value !== 'string' || value.length > maxQuantityLength || !/^0x[0-9a-f]+$/i.test(value)) throw new MalformedMember()
-  return value.toLowerCase()
+  const text = toText(value)
+  if (typeof text !== 'string' || text.length > maxQuantityLength || !/^0x[0-9a-f]+$/i.test(text)) throw new MalformedMember()
+  return text.toLowerCase()
 }
 
 export const toBigInt = (value: Json | undefined): bigint => BigInt(toHexText(value))

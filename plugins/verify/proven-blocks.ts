@@ -8,7 +8,14 @@ import { MalformedMember, isAbsent, isSameHex, toHex, toList, toObject } from '.
 import { parseSteps } from './json-steps.ts'
 import { isFailed, notLinked, notProvable, send, toJson, toResult } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
-import { receiptFindings, senderFinding, transactionFindings, withdrawalsFinding, withoutPendingPrice } from './derived-members.ts'
+import {
+  receiptFindings,
+  senderFinding,
+  transactionFindings,
+  withdrawalsFinding,
+  withoutPendingPrice,
+  withoutUnsetTimes,
+} from './derived-members.ts'
 import { logsBloomSteps } from './logs-bloom.ts'
 import { coveredReceiptsSteps, isEncodableIn, lengthOf } from './receipts-root.ts'
 import { headerFinding, orderFinding } from './result-checks.ts'
@@ -318,7 +325,7 @@ const memberBytes = 256
 
 /** A block has up to two uncles, of which the header has the hash of their headers. */
 const hasUnclesOf = ({ uncles, sha3Uncles }: JsonObject): boolean =>
-  isSameHex(sha3Uncles, emptyListHash) === (uncles === undefined || toList(uncles).length === 0)
+  isSameHex(sha3Uncles, emptyListHash) === (isAbsent(uncles) || toList(uncles).length === 0)
 
 function* provenReceiptsSteps({ result }: Result, block: ProvenBlock): Steps<Checked<ProvenReceipts>> {
   const { header, transactions, hashes } = block
@@ -339,12 +346,15 @@ function* provenReceiptsSteps({ result }: Result, block: ProvenBlock): Steps<Che
   }
   const findings: Finding[] = []
   let before: JsonObject | undefined
-  for (const [i, receipt] of covered.receipts.entries()) {
+  const shown: JsonObject[] = []
+  for (const [i, given] of covered.receipts.entries()) {
+    const receipt = withoutUnsetTimes(given, header)
+    shown.push(receipt)
     findings.push(...receiptFindings(receipt, before, transactions[i]!, header))
     before = receipt
     yield memberBytes * (1 + toList(receipt['logs']).length)
   }
-  return { value: { block, ...covered, bytes: result.byteLength }, findings }
+  return { value: { block, ...covered, receipts: shown, bytes: result.byteLength }, findings }
 }
 
 /** Whether a transaction, a receipt or a log says of itself that it is of the transaction at that position. */

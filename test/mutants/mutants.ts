@@ -867,6 +867,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/plugins/verify/client-shapes.test.ts'],
   },
   {
+    rule: 'a field that a header has under two names is the same under both',
+    file: 'plugins/verify/block-header.ts',
+    text: '!isSameHex(block[name], other)',
+    broken: 'false',
+    tests: ['test/plugins/verify/client-shapes.test.ts'],
+  },
+  {
     rule: 'each header of a range is the parent of the next one',
     file: 'plugins/verify/log-answers.ts',
     text: 'header.hash !== hash',
@@ -947,6 +954,13 @@ export const mutants: readonly Mutant[] = [
     rule: 'a gas price of a mined transaction that is its maximum is no lie',
     file: 'plugins/verify/derived-members.ts',
     text: "price === toBigInt(transaction['maxFeePerGas'])",
+    broken: 'false',
+    tests: ['test/plugins/verify/client-shapes.test.ts'],
+  },
+  {
+    rule: 'a time of a log that a node has not set is no lie',
+    file: 'plugins/verify/derived-members.ts',
+    text: 'isZero(blockTimestamp) && !isZero(timestamp)',
     broken: 'false',
     tests: ['test/plugins/verify/client-shapes.test.ts'],
   },

@@ -1,13 +1,16 @@
 import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import { headerHashOf } from '../../../plugins/verify/block-header.ts'
-import { toHex } from '../../../plugins/verify/hex.ts'
+import { toBytes, toHex } from '../../../plugins/verify/hex.ts'
 import { logsBloomOf } from '../../../plugins/verify/logs-bloom.ts'
+import { encodeRlp } from '../../../plugins/verify/rlp.ts'
+import { emptyCodeHash } from '../../../plugins/verify/state-proof.ts'
 import { encodeTransaction } from '../../../plugins/verify/transaction-encoding.ts'
 import { emptyRoot } from '../../../plugins/verify/trie-proof.ts'
 import { trieRootOf } from '../../../plugins/verify/trie-root.ts'
 import { coveredReceiptsOf, receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
 import type { Json } from '../../../src/plugin/call.ts'
+import { keccak256 } from '../../../src/plugin/plugin.ts'
 import { parseSteps, stringifySteps } from '../../../plugins/verify/json-steps.ts'
 import { runAtOnce } from '../../../plugins/verify/work-turns.ts'
 import { answerAt, contracts, createBlock } from './model-blocks.ts'
@@ -47,6 +50,12 @@ const where =
   members =>
     matches(members) ? change(members) : members
 const isTyped = (members: JsonMembers): boolean => !isOld(members)
+const asJsonNumbers =
+  (...names: readonly string[]): Change =>
+  members =>
+    Object.fromEntries(
+      Object.entries(members).map(([name, value]) => [name, names.includes(name) && typeof value === 'string' ? Number(value) : value]),
+    )
 const parityOf = ({ v }: JsonMembers): string => (Number(v) === 1 || (Number(v) > 1 && Number(v) % 2 === 0) ? '0x1' : '0x0')
 const otherTypes = ['accessList', 'maxFeePerGas', 'maxPriorityFeePerGas', 'maxFeePerBlobGas', 'blobVersionedHashes', 'authorizationList']
 
@@ -59,7 +68,13 @@ const ofBlock: Readonly<Record<string, Change>> = {
   'hashes in upper case': replacing(upper, 'stateRoot', 'miner', 'logsBloom', 'receiptsRoot'),
   'fields of forks to come are null': adding({ blockAccessListHash: null, slotNumber: null }),
   'members of Parity': adding({ author: `0x${'c0'.repeat(20)}`, sealFields: ['0x01'] }),
+  // erigontech/erigon, pull 7279; paradigmxyz/reth, pull 1945
+  'null for lists that are empty': members => ({ ...members, withdrawals: null, uncles: null }),
+  // erigontech/erigon, rpc/ethapi/block_fastjson.go; NethermindEth/nethermind, Eth/BlockForRpc.cs
+  'members of Gnosis': adding({ auraSeal: '0x01', auraStep: '0x1', step: 7, signature: '0x02' }),
 }
+const accessListOf = (members: JsonMembers): readonly JsonMembers[] => (members['accessList'] ?? []) as readonly JsonMembers[]
+const isEmpty = (list: Json | undefined): boolean => (list as readonly Json[]).length === 0
 const ofTransaction: Readonly<Record<string, Change>> = {
   'no yParity': without('yParity'),
   'v as that of an old transaction': where(isTyped, members => ({ ...members, v: parityOf(members) === '0x0' ? '0x1b' : '0x1c' })),
@@ -76,11 +91,25 @@ const ofTransaction: Readonly<Record<string, Change>> = {
   'the time of the block': adding({ blockTimestamp: '0x65' }),
   'no gas price where there are fees': where(({ type }) => Number(type) > 1, without('gasPrice')),
   'members of Parity': adding({ creates: null, publicKey: '0x04', raw: '0x02', standardV: '0x1', condition: null }),
+  // erigontech/erigon, issue 2162
+  'storage keys that are null where there are none': where(
+    members => accessListOf(members).length > 0,
+    members => ({
+      ...members,
+      accessList: accessListOf(members).map(each => (isEmpty(each['storageKeys']) ? { ...each, storageKeys: null } : each)),
+    }),
+  ),
+  // NethermindEth/nethermind, issue 5921
+  'no access list where it is empty': where(members => accessListOf(members).length === 0, without('accessList')),
 }
 const ofLog: Readonly<Record<string, Change>> = {
   'no removed, no time': without('removed', 'blockTimestamp'),
   'zeros before the index': replacing(padded, 'logIndex', 'transactionIndex'),
   'a type, as Parity': adding({ type: 'mined', transactionLogIndex: '0x0' }),
+  // ethereum/go-ethereum, issue 32120
+  'a time that is a JSON number': where(members => 'blockTimestamp' in members, asJsonNumbers('blockTimestamp')),
+  // blockscout/blockscout, pull 5978, of Erigon
+  'a second time, which is not set': adding({ timestamp: '0x0' }),
 }
 const inLogs =
   (change: Change): Change =>
@@ -97,8 +126,16 @@ const ofReceipt: Readonly<Record<string, Change>> = {
   'no contract where its creation has failed': members =>
     Number(members['status']) === 0 ? { ...members, contractAddress: null } : members,
   'blob gas of others': adding({ blobGasUsed: '0x0' }),
+  // paradigmxyz/reth, pull 7129
+  'a blob gas price of others': adding({ blobGasPrice: '0x1' }),
+  // erigontech/erigon, issue 2288 and pull 8015
+  'a status and blob gas that are JSON numbers': asJsonNumbers('status', 'blobGasUsed'),
   'addresses in upper case': replacing(upper, 'from', 'contractAddress', 'transactionHash'),
   'members of a network': adding({ l1Fee: '0x1', author: null }),
+  // hyperledger/besu, results/TransactionReceiptResult.java; NethermindEth/nethermind, Data/ReceiptForRpc.cs
+  'gas before refunds, and why it has failed': adding({ gasSpent: '0x5208', revertReason: '0x08c379a0', error: 'revert' }),
+  // ethereum-optimism/op-geth, core/types/receipt.go
+  'a decimal of the OP stack': adding({ l1FeeScalar: '0.684', l1GasUsed: '0x640', daFootprintGasScalar: '0x190' }),
   ...Object.fromEntries(Object.entries(ofLog).map(([what, change]) => [`logs: ${what}`, inLogs(change)])),
 }
 
@@ -178,6 +215,190 @@ t.test('what clients write in their own ways', async t => {
   })
 })
 
+t.test('a quorum of two clients is reached, or a proof settles what they write in their own ways', async () => {
+  const nodeAnswering = (client: ClientBlock): Node => {
+    const answers = answersOf(client)
+    return async request => {
+      const answer = answers.find(
+        ([method, params]) => method === request.method && JSON.stringify(params) === JSON.stringify(request.params),
+      )
+      return answer?.[2] ?? nodeOf(client)(request)
+    }
+  }
+  await fc.assert(
+    fc.asyncProperty(anyShape, async shape => {
+      const nodes = { one: nodeAnswering(shapedAs(shape)), two: nodeAnswering(plain) }
+      const { call, log } = openProofs(nodes, { ...known, policies: { 'eth_get*': '2 of 2' } })
+      for (const [method, params] of answersOf(plain))
+        if ((await call(method, ...params)) === undefined) throw new Error(`${method}: ${JSON.stringify(log.lines)}`)
+      if (log.lines.length > 0) throw new Error(JSON.stringify(log.lines))
+    }),
+    { numRuns: 20 + shapes.length, examples: shapes },
+  )
+})
+
+// besu-eth/besu, issue 10359; ethereum/go-ethereum, pull 34652
+t.test('the hash of the access lists of a block has two names', async t => {
+  const listHash = `0x${'8'.repeat(64)}`
+  const { block, transactions, receipts } = await createClientBlock(header => ({
+    ...header,
+    blockAccessListHash: listHash,
+    slotNumber: '0x9',
+  }))
+  const other = without('blockAccessListHash')({ ...block, balHash: listHash })
+  const client = (of: JsonMembers): ClientBlock => ({ block: of, transactions, receipts })
+  const accepts = (of: JsonMembers) => openVerify({ chainId: 1 }).accepts('eth_getBlockByNumber', [number, true], { ...of, transactions })
+  const open = (of: JsonMembers) => openProofs({ one: nodeOf(client(of)), two: nodeOf(client(block)) }, known)
+
+  t.test('of which a block may have either, or both', async t => {
+    for (const of of [
+      block,
+      other,
+      { ...block, balHash: listHash },
+      { ...block, balHash: null },
+      { ...other, blockAccessListHash: null },
+    ]) {
+      t.ok(await accepts(of))
+      const { call, log } = open(of)
+      t.same(await call('eth_getBlockByNumber', number, true), { ...of, transactions })
+      t.same(log.lines, [])
+    }
+  })
+
+  t.test('and no other hash is shown under the second', async t => {
+    const wrong = `0x${'9'.repeat(64)}`
+    for (const of of [
+      { ...block, balHash: wrong },
+      { ...other, balHash: wrong },
+      { ...other, blockAccessListHash: wrong },
+    ]) {
+      t.notOk(await accepts(of))
+      t.equal(await open(of).call('eth_getBlockByHash', block['hash']!, true), undefined)
+    }
+  })
+
+  t.test('as clients of a quorum have them', async t => {
+    const { call, log } = openProofs(
+      { one: nodeOf(client(other)), two: nodeOf(client(block)) },
+      { ...known, policies: { 'eth_get*': '2 of 2' } },
+    )
+    const { balHash: _, ...common } = other
+    t.same(await call('eth_getBlockByNumber', number, true), { ...common, transactions })
+    t.same(log.lines, [])
+  })
+})
+
+t.test('withdrawals that are left out are none', async t => {
+  const block: JsonMembers = { ...plain.block, withdrawals: null }
+  const withSome = await createClientBlock(header => ({ ...header, withdrawalsRoot: `0x${'8'.repeat(64)}` }))
+  const open = (of: ClientBlock) => openProofs({ one: nodeOf(of), two: nodeOf(of) }, known)
+  t.same(await open({ ...plain, block }).call('eth_getBlockByNumber', number, false), {
+    ...block,
+    transactions: plain.transactions.map(each => each['hash']!),
+  })
+  const left: JsonMembers = { ...withSome.block, withdrawals: null }
+  t.equal(await open({ ...withSome, block: left }).call('eth_getBlockByNumber', number, false), undefined)
+})
+
+// hyperledger/besu, results/TransactionPendingResult.java; ethereum/go-ethereum, issue 14661
+t.test('a transaction that is in no block yet is accepted by check', async t => {
+  const place = { blockHash: null, blockNumber: null, transactionIndex: null }
+  const places: Readonly<Record<string, Change>> = {
+    null: members => ({ ...members, ...place }),
+    absent: without(...Object.keys(place)),
+    zeros: members => ({ ...members, ...place, blockHash: `0x${'0'.repeat(64)}`, transactionIndex: '0x0' }),
+  }
+  for (const [what, change] of Object.entries(places)) {
+    const gateway = openVerify({ chainId: 1 })
+    for (const each of plain.transactions) t.ok(await gateway.accepts('eth_getTransactionByHash', [each['hash']!], change(each)), what)
+    t.same(gateway.log.lines, [])
+  }
+})
+
+// NethermindEth/nethermind, Eth/BlockForRpc.cs and issue 4545
+t.test('a block of validators, without a nonce, is no lie where no hash is known of it', async t => {
+  const { mixHash: _, nonce: __, ...others } = plain.block
+  const block = { ...others, author: `0x${'c0'.repeat(20)}`, step: 333_000_000, signature: `0x${'ab'.repeat(65)}` }
+  const gateway = openVerify({ chainId: 100 })
+  t.ok(await gateway.accepts('eth_getBlockByNumber', [number, true], { ...block, transactions: plain.transactions }))
+  const of = { ...plain, block }
+  const { call, log } = openProofs({ one: nodeOf(of), two: nodeOf(of) }, { ...known, chainId: 100 })
+  t.equal(await call('eth_getBlockByHash', hash, false), undefined)
+  t.same([gateway.log.lines, log.lines], [[], []])
+})
+
+t.test('a proof of state, as each client writes it, shows the same', async t => {
+  const [address, nobody] = [`0x${'a1'.repeat(20)}`, `0x${'b2'.repeat(20)}`]
+  const slot = `0x${'0'.repeat(63)}1`
+  const leafOf = (key: string, value: Buffer): Buffer =>
+    encodeRlp([Buffer.concat([Buffer.from([0x20]), keccak256(toBytes(key))]), encodeRlp(value)])
+  const inStorage = leafOf(slot, Buffer.from([9]))
+  const [storageHash, codeHash] = [keccak256(inStorage), toBytes(emptyCodeHash)]
+  const account = encodeRlp([Buffer.from([3]), Buffer.from([5]), storageHash, codeHash])
+  const inState = encodeRlp([Buffer.concat([Buffer.from([0x20]), keccak256(toBytes(address))]), account])
+  const client = await createClientBlock(header => ({ ...header, stateRoot: toHex(keccak256(inState)) }))
+  const zero = `0x${'0'.repeat(64)}`
+  const proofOf = ([of, keys]: readonly Json[]): JsonMembers => {
+    const isThere = of === address
+    return {
+      ...{ address: of!, accountProof: [toHex(inState)], balance: isThere ? '0x5' : '0x0', nonce: isThere ? '0x3' : '0x0' },
+      ...{ codeHash: isThere ? emptyCodeHash : zero, storageHash: isThere ? toHex(storageHash) : zero },
+      storageProof: (keys as readonly string[]).map(key => ({
+        key,
+        value: isThere && key === slot ? '0x9' : '0x0',
+        proof: isThere ? [toHex(inStorage)] : [],
+      })),
+    }
+  }
+  const inSlots =
+    (change: Change): Change =>
+    proof => ({ ...proof, storageProof: (proof['storageProof'] as readonly JsonMembers[]).map(change) })
+  const whenAbsent = (change: Change): Change => where(proof => proof['nonce'] === '0x0', change)
+  const followedBy =
+    (node: string, name: string): Change =>
+    members => ({ ...members, [name]: [...(members[name] as readonly Json[]), node] })
+  const ways: Readonly<Record<string, Change>> = {
+    'zeros for hashes of an account that is absent, as geth': members => members,
+    // hyperledger/besu, proof/GetProofResult.java; paradigmxyz/reth, pull 24359
+    'hashes of nothing for one that is absent': whenAbsent(members => ({ ...members, codeHash: emptyCodeHash, storageHash: emptyRoot })),
+    // hyperledger/besu, proof/GetProofResult.java
+    'no slots of one that is absent': whenAbsent(members => ({ ...members, storageProof: [] })),
+    // erigontech/erigon, issue 17801
+    'a proof that is null': whenAbsent(inSlots(members => ({ ...members, proof: null }))),
+    // paradigmxyz/reth, crates/trie/common/src/proofs.rs
+    'the node of an empty trie': whenAbsent(inSlots(members => ({ ...members, proof: ['0x80'] }))),
+    // hyperledger/besu, proof/StorageEntryProof.java
+    'keys that are numbers': inSlots(members => ({ ...members, key: `0x${String(members['key']).replace(/^0x0*/, '')}` })),
+    // NethermindEth/nethermind, issues 6391 and 4394
+    'zeros before values': inSlots(replacing(padded, 'value')),
+    // NethermindEth/nethermind, pull 1991
+    'values that are null': inSlots(members => (members['value'] === '0x0' ? { ...members, value: null } : members)),
+    // NethermindEth/nethermind, Proofs/AccountProofCollector.cs
+    'no bytes behind the last node': members => followedBy('0x', 'accountProof')(inSlots(followedBy('0x', 'proof'))(members)),
+    'members of others': adding({ transactionHash: hash, nonceKey: null }),
+  }
+  for (const [what, change] of Object.entries(ways)) {
+    const node: Node = async request => (request.method === 'eth_getProof' ? change(proofOf(request.params)) : nodeOf(client)(request))
+    const { call, log } = openProofs({ one: node, two: node }, known)
+    for (const [method, of, ...answer] of [
+      ['eth_getBalance', address, '0x5'],
+      ['eth_getBalance', nobody, '0x0'],
+      ['eth_getTransactionCount', address, '0x3'],
+      ['eth_getTransactionCount', nobody, '0x0'],
+      ['eth_getCode', address, '0x'],
+      ['eth_getCode', nobody, '0x'],
+    ] as const)
+      t.equal(await call(method, of, number), answer[0], `${what}: ${method} ${of}`)
+    for (const [of, key, value] of [
+      [address, '0x1', `0x${'0'.repeat(63)}9`],
+      [address, '0x2', zero],
+      [nobody, '0x1', zero],
+    ] as const)
+      t.equal(await call('eth_getStorageAt', of, key, number), value, `${what}: ${of} ${key}`)
+    t.same(log.lines, [], what)
+  }
+})
+
 t.test('members that no hash covers', async t => {
   const lie = (i: number, members: JsonMembers) => ({ i, members })
   const lies = {
@@ -233,6 +454,24 @@ t.test('members that no hash covers', async t => {
     t.match(wrong.log.lines, [{}, { fields: { event: 'upstream-lied', upstream: 'one' } }])
   })
 
+  // ethereum/go-ethereum, issue 32334; l2beat/l2beat, pull 11842
+  t.test('a time of a log that is 0 is left out; any other that is wrong is a lie', async t => {
+    const withTimes = (change: Change) => ({ ...plain, receipts: plain.receipts.map(inLogs(change)) })
+    const open = (blockTimestamp: string) =>
+      openProofs({ one: nodeOf(withTimes(log => ({ ...log, blockTimestamp }))), two: nodeOf(plain) }, { ...known, hasFailover: true })
+    const unset = open('0x0')
+    const { receipts } = withTimes(without('blockTimestamp'))
+    t.same(await unset.call('eth_getBlockReceipts', number), receipts)
+    t.same(
+      await unset.call('eth_getLogs', { fromBlock: number, toBlock: number }),
+      receipts.flatMap(each => (each as JsonMembers)['logs'] as readonly Json[]),
+    )
+    t.same(unset.log.lines, [])
+    const wrong = open('0x66')
+    t.same(await wrong.call('eth_getBlockReceipts', number), plain.receipts)
+    t.match(wrong.log.lines, [{}, { fields: { event: 'upstream-lied', upstream: 'one' } }])
+  })
+
   t.test('a receipt has what follows from its transaction, not from what a node adds to it', async t => {
     const transactions = plain.transactions.with(4, { ...plain.transactions[4]!, blobVersionedHashes: [`0x01${'9'.repeat(62)}`] })
     const receipts = plain.receipts.with(4, { ...plain.receipts[4]!, blobGasUsed: '0x20000' })
@@ -268,6 +507,16 @@ t.test('a signature that is short, as of contracts that each chain has at one ad
     t.ok(await gateway.accepts('eth_getTransactionByHash', [deployment['hash']!], transaction))
     t.ok(await gateway.accepts('eth_getBlockByNumber', [number, true], { ...sealed, transactions: [transaction] }))
     t.notOk(await gateway.accepts('eth_getTransactionByHash', [deployment['hash']!], { ...transaction, value: '0x1' }))
+  })
+
+  // NethermindEth/nethermind, issue 2372
+  t.test('is one with zeros before its numbers', async t => {
+    const word = (value: Json | undefined) => `0x${String(value).slice(2).padStart(64, '0')}`
+    const long = { ...transaction, r: word(transaction['r']), s: word(transaction['s']) }
+    t.ok(await openVerify({ chainId: 1 }).accepts('eth_getTransactionByHash', [deployment['hash']!], long))
+    const { call, log } = openProofs({ one: nodeWith(long), two: nodeWith(transaction) }, known)
+    t.same(await call('eth_getTransactionByHash', deployment['hash']!), long)
+    t.same(log.lines, [])
   })
 
   t.test('is proven with its sender, of which no other is believed', async t => {

@@ -149,7 +149,9 @@ t.test('blocks, transactions and receipts of a real node', async t => {
       },
     },
     'uncles that are none': inBlock({ uncles: [toWord(1)] }),
-    'no withdrawals': inBlock({ withdrawals: null }),
+    'withdrawals that are none': inBlock({
+      withdrawals: [{ index: '0x0', validatorIndex: '0x0', address: `0x${'12'.repeat(20)}`, amount: '0x1' }],
+    }),
   }
 
   /** That the hashes of transactions do not show. */

@@ -117,6 +117,15 @@ t.test('a block of the OP stack', async t => {
     t.same(await open({}, '0x1').call('eth_getBlockReceipts', number), receipts)
   })
 
+  // ethereum-optimism/op-geth, issue 708
+  t.test('since Jovian, a receipt has a blob gas that is not of blobs', async t => {
+    const footprints = receipts.map((each): JsonMembers => ({ ...each, blobGasUsed: '0x9c40', daFootprintGasScalar: '0x190' }))
+    const node = nodeWith(fullBlock, footprints)
+    const { call, log } = openProofs({ one: node, two: node, three: node }, { chainId, head: () => Number(number), hasFailover: true })
+    t.same(await call('eth_getBlockReceipts', number), footprints)
+    t.same(log.lines, [])
+  })
+
   t.test('a deposit with members of a network of its own is no lie, and nothing is proven of its block', async t => {
     const [deposit, ...others] = fullBlock.transactions
     const node = nodeWith({ ...fullBlock, transactions: [{ ...deposit!, ethValue: '0x0' }, ...others] }, receipts)
