@@ -4,7 +4,7 @@ import { formatCompact, formatMoment, formatNumber, formatTime } from '../format
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
 import { loadLater } from './load-later.tsx'
-import { plotHeightPx, shareOf, shareOfTime } from './plot-geometry.ts'
+import { axisRangeMs, plotHeightPx, shareOf, shareOfTime } from './plot-geometry.ts'
 import type { ChartLimit, ChartSeries, PlotProps } from './plot-geometry.ts'
 import { Skeleton } from './skeleton.tsx'
 import { Table } from './table.tsx'
@@ -155,18 +155,23 @@ export const Chart = (props: ChartProps) => {
   )
 }
 
-interface LineChartsProps extends Pick<ChartProps, 'times' | 'end' | 'rangeMs'> {
+interface LineChartsProps extends Pick<ChartProps, 'times' | 'end'> {
+  /** How long the axis is, once there are points of so long a time. */
+  readonly rangeMs?: number
   readonly charts: readonly Pick<ChartProps, 'title' | 'format' | 'series'>[]
 }
 
 /** Charts of lines of the same time, beside each other. */
-export const LineCharts = ({ charts, ...axis }: LineChartsProps) => (
-  <div class="cards charts">
-    {charts.map(chart => (
-      <Chart key={chart.title} kind="lines" isCompact {...axis} {...chart} />
-    ))}
-  </div>
-)
+export const LineCharts = ({ charts, rangeMs, ...axis }: LineChartsProps) => {
+  const range = rangeMs === undefined ? {} : { rangeMs: axisRangeMs(axis.times, rangeMs) }
+  return (
+    <div class="cards charts">
+      {charts.map(chart => (
+        <Chart key={chart.title} kind="lines" isCompact {...axis} {...range} {...chart} />
+      ))}
+    </div>
+  )
+}
 
 interface LegendProps {
   readonly series: readonly ChartSeries[]

@@ -53,6 +53,14 @@ export const axisWidthPx = 52
 
 export const plotHeightPx = ({ isCompact }: Pick<PlotProps, 'isCompact'>): number => (isCompact ? compactHeightPx : heightPx)
 
+const minRangeShare = 1 / 6
+
+/** Until there are points of the whole range, its axis is shorter: they would else be a few pixels at its end. */
+export const axisRangeMs = (times: readonly string[], rangeMs: number): number => {
+  const knownMs = Date.parse(times.at(-1) ?? '') - Date.parse(times[0] ?? '')
+  return Math.min(rangeMs, Math.max(minRangeShare * rangeMs, knownMs))
+}
+
 /** Where the axis of lines begins, in seconds. */
 export const startOf = ({ rangeMs = 0 }: Pick<PlotProps, 'rangeMs'>, first: number, last: number): number =>
   Math.min(first, last - rangeMs / 1_000)

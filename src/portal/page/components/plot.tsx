@@ -34,7 +34,7 @@ const toSeriesOptions = ({ series, kind }: PlotProps): uPlot.Series[] =>
     const fill = i === 0 ? { fill: `color-mix(in srgb, ${drawn} 12%, transparent)` } : {}
     return kind === 'lines'
       ? { stroke: drawn, width: 1.5, points: { show: false, filter: pointsAlone, size: 4, fill: drawn }, spanGaps: false, ...fill }
-      : { fill: drawn, width: 0, points: { show: false }, paths: uPlot.paths.bars!({ size: [0.8, 60], align: 1 }) }
+      : { fill: drawn, width: 0, points: { show: false }, paths: uPlot.paths.bars!({ size: [0.8], align: 1 }) }
   })
 
 /** Of a line, those without a neighbor: nothing else would be seen of them. */
