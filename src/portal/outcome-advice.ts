@@ -45,7 +45,8 @@ const adviceByOutcome: Readonly<Partial<Record<RefusalKind | typeof nodeOutcome,
 }
 
 const operatorAdviceByOutcome: Readonly<Partial<Record<RefusalKind, string>>> = {
-  method: 'The network does not offer this method: its file decides that, and the table of methods that the file names.',
+  method:
+    'The network does not offer this method. The file of the network, or the method table that the file names, lists what is offered.',
   key: 'The key is missing, mistyped, unknown or revoked.',
   forbidden: 'The lists of the key do not allow this network, method, web page or address.',
   internal: 'A fault of the gateway. The log has the error with the request id.',

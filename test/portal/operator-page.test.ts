@@ -403,7 +403,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     const titles = await page.locator('thead th').allTextContents()
     t.same(titles, ['Method', 'Calls', 'Failed', 'p50', 'p95', 'p99', 'Credits', 'Sent to a partner'])
     t.match(page.url(), /\?by=method$/)
-    await page.selectOption('select:near(:text("Most of"))', 'failed')
+    await page.selectOption('select:near(:text("Sort by"))', 'failed')
     await page.waitForSelector('tr:has-text("eth_getBalance")')
     t.match(page.url(), /\?by=method&sort=failed$/)
     await page.selectOption('select >> nth=0', 'network')
@@ -525,8 +525,10 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('.attention li:has-text("node-1"):has-text("Connection refused")')
     t.equal(await page.locator('.attention button').count(), 0)
     t.same(await findAccessibilityViolations(page), [])
-    await page.unroute('**/api/v1/overview')
-    await page.unroute('**/api/v1/nodes')
+    await openPage(page, 'Nodes')
+    await page.waitForSelector('.network-line:has-text("Failed 100\u00a0% in the last 9\u00a0s")')
+    await openPage(page, 'Home')
+    await page.unrouteAll({ behavior: 'wait' })
     t.match(await page.textContent('.page-heading .since'), /^As of \d\d:\d\d:\d\d UTC$/)
   })
 
@@ -539,15 +541,15 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.evaluate(`fetch('/api/v1/nodes/pair/left/drain', { method: 'POST' })`)
     t.equal(await page.evaluate(stateOf), 'ongoing')
     await openPage(page, 'Home')
-    const ongoing = '[aria-label="Incidents of the last 24 hours"] tr:has-text("left"):has-text("drained"):has-text("ongoing")'
+    const ongoing = '[aria-label="Incidents of nodes in the last 24 hours"] tr:has-text("left"):has-text("drained"):has-text("ongoing")'
     await page.waitForSelector(ongoing)
     await page.click('[aria-label="Put back left (pair)"]')
     // Within the 15 s after which the page reads by itself.
     await page.locator(ongoing).waitFor({ state: 'detached', timeout: 8_000 })
     t.equal(await page.evaluate(stateOf), 'ended')
-    await page.waitForSelector('[aria-label="Incidents of the last 24 hours"] tr:has-text("left"):has-text("drained")')
+    await page.waitForSelector('[aria-label="Incidents of nodes in the last 24 hours"] tr:has-text("left"):has-text("drained")')
     t.same(await findAccessibilityViolations(page), [])
-    await page.click('[aria-label="Incidents of the last 24 hours"] a:text-is("left")')
+    await page.click('[aria-label="Incidents of nodes in the last 24 hours"] a:text-is("left")')
     await page.waitForSelector('.network[aria-label=pair] tr:has-text("left"):has-text("an operator has drained it")')
   })
 

@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import { severityOfFailures } from '../../src/portal/failure-share.ts'
+import { axisRangeMs } from '../../src/portal/page/components/plot-geometry.ts'
 import {
+  formatAgeSince,
   formatCompact,
   formatDay,
   formatEstimate,
@@ -22,6 +24,21 @@ t.test('a half is rounded up, as it is written', t => {
 
 t.test('a share is on one line, and calls of methods that there are not have a name that says so', t => {
   t.same([formatShare(9_902, 10_000), formatMethod('other'), formatMethod('eth_call')], ['99.02\u00a0%', 'unknown methods', 'eth_call'])
+  t.end()
+})
+
+t.test('the age of what began in a second is that of the second which is shown', t => {
+  const end = Date.parse('2026-01-31T14:05:21.100Z')
+  const ages = ['2026-01-31T14:05:09.000Z', '2026-01-31T14:05:09.999Z', '2026-01-31T14:05:21.900Z'].map(began => formatAgeSince(began, end))
+  t.same(ages, ['12 s', '12 s', '0 s'])
+  t.equal(formatAgeSince('2026-01-31T13:00:21.999Z', end), '1 h 5 min')
+  t.end()
+})
+
+t.test('the axis of a chart is as long as what is known, at least a sixth of its range', t => {
+  const rangeOf = (minutes: number) =>
+    axisRangeMs(['2026-01-31T14:00:00.000Z', new Date(Date.UTC(2026, 0, 31, 14, minutes)).toISOString()], 3_600_000)
+  t.same([rangeOf(2), rangeOf(25), rangeOf(60), rangeOf(90)], [600_000, 1_500_000, 3_600_000, 3_600_000])
   t.end()
 })
 

@@ -47,6 +47,7 @@ export const texts = {
   previous: 'Previous',
   next: 'Next',
   of: 'of',
+  sortBy: 'Sort by',
   calls: 'Calls',
   credits: 'Credits',
   soFar: 'so far',

@@ -66,7 +66,7 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total, detailOf, on
   <section class={rest.isLong ? 'scroll long' : 'scroll'} tabIndex={0} aria-label={caption}>
     <table class={narrowClassOf(columns)}>
       <thead>
-        <tr>
+        <tr data-label={rest.order && texts.sortBy}>
           {columns.map(column => (
             <ColumnTitle key={column.title} column={column} order={rest.order} />
           ))}

@@ -6,7 +6,7 @@ import { Banner } from '../components/banner.tsx'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
-import { formatAge, formatMoment, formatNumber } from '../format.ts'
+import { formatAgeSince, formatMoment, formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.networks
@@ -98,7 +98,7 @@ const Incidents = ({ network: { incidents } }: { readonly network: NetworkStatus
             <span>
               {formatMoment(began, now.value)} – {ended === null ? text.now : formatMoment(ended, now.value)}
             </span>
-            <span class="since">{formatAge((ended === null ? now.value : Date.parse(ended)) - Date.parse(began))}</span>
+            <span class="since">{formatAgeSince(began, ended === null ? now.value : Date.parse(ended))}</span>
           </li>
         ))}
       </ul>

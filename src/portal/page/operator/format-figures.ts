@@ -1,6 +1,7 @@
 import { severityOfFailures } from '../../failure-share.ts'
 import type { Tone } from '../components/badge.tsx'
 import { formatNumber } from '../format.ts'
+import { operatorTexts } from './operator-texts.ts'
 
 type Figure = number | null | undefined
 
@@ -20,6 +21,9 @@ export const formatPart = (value: Figure): string =>
     if (share === 0 || share === 1) return `${100 * share} %`
     return share < 0.001 ? '< 0.1 %' : `${Math.min(99.9, 100 * share).toFixed(1)} %`
   })
+
+/** `in the last 9 s`. */
+export const inTheLast = (seconds: number): string => `${operatorTexts.home.inTheLast} ${Math.round(seconds)}\u00a0s`
 
 const tonesOfFailures = { critical: 'danger', warning: 'warn' } as const
 

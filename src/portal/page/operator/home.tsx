@@ -18,7 +18,7 @@ import { connectionProblem, useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { DrainNode } from './drain-node.tsx'
-import { formatCount, formatMiB, formatRate, formatShare, toMiB, toneOfFailures } from './format-figures.ts'
+import { formatCount, formatMiB, formatRate, formatShare, inTheLast, toMiB, toneOfFailures } from './format-figures.ts'
 import { Incidents } from './incidents.tsx'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
 import { LastFailure, NodeTimes, NodeWhy, byProblem, classesDown, needsAttention, toneOfNode, useNodes } from './node-state.tsx'
@@ -205,8 +205,6 @@ type NewestCalls = OverviewJson['networks'][number]['newest']
 /** `in the last 9 s, 11 of 11 calls failed`: the last minute may be one from before the outage for the most part. Empty where none has failed. */
 const failedNow = ({ seconds, calls, failedCalls }: NewestCalls): string =>
   failedCalls === 0 ? '' : `${inTheLast(seconds)}, ${formatNumber(failedCalls)} ${texts.of} ${formatNumber(calls)} ${text.callsFailed}`
-
-const inTheLast = (seconds: number): string => `${text.inTheLast} ${Math.round(seconds)}\u00a0s`
 
 /** When the last of its own nodes became unusable. */
 const downSince = ({ upstreams }: NetworkNodes): string | undefined =>

@@ -6,7 +6,7 @@ import { Badge } from '../components/badge.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatAge, formatMoment, formatNumber } from '../format.ts'
+import { formatAgeSince, formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { NetworkLink, NodeLink } from './links.tsx'
@@ -92,7 +92,7 @@ const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonl
 
 const Duration = ({ incident: { kind, began, ended, times } }: { readonly incident: IncidentJson }) => (
   <>
-    <span class="one-line">{formatAge((ended === null ? now.value : Date.parse(ended)) - Date.parse(began))}</span>{' '}
+    <span class="one-line">{formatAgeSince(began, ended === null ? now.value : Date.parse(ended))}</span>{' '}
     {ended === null && <Badge tone={kind === 'drained' ? 'accent' : 'danger'}>{text.lasts}</Badge>}
     {times > 1 && <span class="since"> {`${formatNumber(times)} ${text.times}`}</span>}
   </>

@@ -3,7 +3,7 @@ import { useContext } from 'preact/hooks'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import { now } from '../clock.ts'
 import type { Tone } from '../components/badge.tsx'
-import { formatAge, formatAuthor, formatMoment } from '../format.ts'
+import { formatAgeSince, formatAuthor, formatMoment } from '../format.ts'
 import type { Loaded } from '../request.ts'
 import { RequestLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
@@ -98,9 +98,7 @@ export const NodeTimes = ({
 }) => {
   const since = drainedSince ?? unusableSince ?? reasons[0]?.since ?? null
   const parts = [
-    ...(since === null
-      ? []
-      : [`${text.for} ${formatAge(now.value - Date.parse(since))} (${text.since} ${formatMoment(since, now.value)})`]),
+    ...(since === null ? [] : [`${text.for} ${formatAgeSince(since, now.value)} (${text.since} ${formatMoment(since, now.value)})`]),
     ...(drainedBy === null ? [] : [`${text.by} ${formatAuthor(drainedBy)}`]),
     ...(drainReason === null ? [] : [`${text.reason.toLowerCase()}: ${drainReason}`]),
     ...(drainedUntil === null ? [] : [`${text.until} ${formatMoment(drainedUntil, now.value)}`]),

@@ -8,7 +8,7 @@ import { Table } from '../components/table.tsx'
 import { formatLatency, formatMoment, formatNumber } from '../format.ts'
 import { queryMember } from '../router.ts'
 import { DrainNode } from './drain-node.tsx'
-import { formatPart, formatShare } from './format-figures.ts'
+import { formatPart, formatShare, inTheLast } from './format-figures.ts'
 import { ErrorsLink, NetworkLink, NodeLink } from './links.tsx'
 import { byNetwork, doCallsFail, nextOrder, readOrder } from './node-rows.ts'
 import type { NetworkTraffic, NodeRow } from './node-rows.ts'
@@ -155,6 +155,7 @@ export const FailedShare = ({ network, traffic, isDown }: FailedShareProps) => {
   return (
     <span class={isOutage || doCallsFail(traffic) ? 'error' : undefined}>
       <ErrorsLink network={network}>{share}</ErrorsLink>
+      {isOutage && <span class="since one-line"> {inTheLast(traffic.newest.seconds)}</span>}
     </span>
   )
 }

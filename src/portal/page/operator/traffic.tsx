@@ -3,10 +3,11 @@ import { Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Pager, Table } from '../components/table.tsx'
-import { formatLatency, formatNumber, formatShare } from '../format.ts'
+import { formatLatency, formatMethod, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, pagerOffset, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { formatPart } from './format-figures.ts'
 import { AccountLink, FailedCallsLink, NetworkLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -44,7 +45,7 @@ export const Traffic = () => {
           value={hours.value}
           onChange={value => changeQuery({ hours: value, first: '' })}
         />
-        <Select label={text.sort} options={orders} value={sort.value} onChange={value => changeQuery({ sort: value, first: '' })} />
+        <Select label={texts.sortBy} options={orders} value={sort.value} onChange={value => changeQuery({ sort: value, first: '' })} />
         {found !== undefined && (
           <Downloads
             name={`traffic-by-${found.by}`}
@@ -102,7 +103,7 @@ export const GroupTable = ({ caption, by, groups, nameOf = name => name, failedO
 
 /** `12 (0.4 %)`; where it must be broken, before the bracket. */
 const formatFailed = ({ failed, calls }: TrafficGroup): string =>
-  failed === 0 ? '0' : `${formatNumber(failed)} (${formatShare(failed, calls).replace(' ', '\u00a0')})`
+  failed === 0 ? '0' : `${formatNumber(failed)} (${formatPart(failed / calls).replaceAll(' ', '\u00a0')})`
 
 const failedOfAccount = (by: string, { account = '' }: TrafficGroup) => (by === 'account' && account !== '' ? { account } : undefined)
 
@@ -118,5 +119,5 @@ const Failed = ({ group, of }: FailedProps) => {
 
 const GroupName = ({ by, group }: { readonly by: string; readonly group: TrafficGroup }) => {
   if (by === 'account') return <AccountLink name={group.account ?? ''} id={group.name} />
-  return by === 'network' ? <NetworkLink name={group.name} /> : <code>{group.name}</code>
+  return by === 'network' ? <NetworkLink name={group.name} /> : <code>{by === 'method' ? formatMethod(group.name) : group.name}</code>
 }
