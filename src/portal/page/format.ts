@@ -126,10 +126,8 @@ export const formatMoment = (iso: string, now: number): string => {
 /** `12 s`, `4 min`, `5 h 12 min`. */
 export const formatAge = (ms: number): string => (ms < 60_000 ? `${Math.max(0, Math.floor(ms / 1_000))} s` : formatDuration(ms))
 
-const wholeSeconds = (ms: number): number => 1_000 * Math.floor(ms / 1_000)
-
 /** From a time that is shown beside it, to the second, up to `end`: what differs by parts of a second has the same age. */
-export const formatAgeSince = (iso: string, end: number): string => formatAge(wholeSeconds(end) - wholeSeconds(Date.parse(iso)))
+export const formatAgeSince = (iso: string, end: number): string => formatAge(end - 1_000 * Math.floor(Date.parse(iso) / 1_000))
 
 /** `5 h 12 min`. */
 export const formatDuration = (ms: number): string => {

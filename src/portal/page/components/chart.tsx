@@ -162,16 +162,13 @@ interface LineChartsProps extends Pick<ChartProps, 'times' | 'end'> {
 }
 
 /** Charts of lines of the same time, beside each other. */
-export const LineCharts = ({ charts, rangeMs, ...axis }: LineChartsProps) => {
-  const range = rangeMs === undefined ? {} : { rangeMs: axisRangeMs(axis.times, rangeMs) }
-  return (
-    <div class="cards charts">
-      {charts.map(chart => (
-        <Chart key={chart.title} kind="lines" isCompact {...axis} {...range} {...chart} />
-      ))}
-    </div>
-  )
-}
+export const LineCharts = ({ charts, rangeMs = 0, ...axis }: LineChartsProps) => (
+  <div class="cards charts">
+    {charts.map(chart => (
+      <Chart key={chart.title} kind="lines" isCompact rangeMs={axisRangeMs(axis.times, rangeMs)} {...axis} {...chart} />
+    ))}
+  </div>
+)
 
 interface LegendProps {
   readonly series: readonly ChartSeries[]
