@@ -834,8 +834,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'code is that of the proven hash',
     file: 'plugins/verify/state-answers.ts',
-    text: 'isCode(toJson(code), codeHash)',
-    broken: 'true',
+    text: '!isCode(text, codeHash)',
+    broken: 'false',
     tests: ['test/plugins/verify/state-proofs.test.ts'],
   },
   {

@@ -309,7 +309,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('tr:has-text("eth_getLogs"):has-text("check"):has-text("510 credits with Tollgate-Verify: proof")')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Try it')
-    t.match(await page.textContent('.field:has-text("API key") option:checked'), /^k …\w{4}$/)
+    await page.waitForSelector('.field:has-text("API key") option:checked:text-matches("^k ….{4}$")', { state: 'attached' })
     t.equal(await page.locator('[name=key]').count(), 0, 'a key that the tab knows is chosen by name')
     await page.selectOption('select >> nth=1', 'eth_getLogs')
     t.equal(await page.inputValue('[name="param-0.fromBlock"]'), '0x1')
@@ -518,7 +518,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     )) as { keys: readonly { readonly hint: string }[] }
     const name = `tries …${keys[0]?.hint}`
     await openPage(page, 'Networks')
-    t.equal(await page.textContent('.field:has-text("API key") option:checked'), name)
+    await page.waitForSelector(`.field:has-text("API key") option:checked:text-is("${name}")`, { state: 'attached' })
     const url = (await page.textContent('.urls code')) ?? ''
     t.match(url, /\/v3\/tg_\w{38}$/)
     t.same(await findAccessibilityViolations(page), [])
@@ -532,7 +532,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.click('dialog summary:has-text("The request in code")')
     t.match(await page.textContent('dialog [role=tabpanel] pre'), url)
     await page.click('text="Try again"')
-    t.equal(await page.textContent('.field:has-text("API key") option:checked'), name)
+    await page.waitForSelector(`.field:has-text("API key") option:checked:text-is("${name}")`, { state: 'attached' })
     t.equal(await page.locator('[name=key]').count(), 0)
     t.same(await page.evaluate('[localStorage.length, sessionStorage.length, location.href.includes("tg_")]'), [0, 0, false])
     await openPage(page, 'Keys')

@@ -132,8 +132,10 @@ t.test('with `devNode: true` eth_blockNumber goes back with a reset', async t =>
 })
 
 t.test('/readyz?verbose shows the heads of the network and its nodes', async t => {
-  const [network] = ((await (await fetch(`${gateway.admin}/readyz?verbose`)).json()) as { networks: object[] }).networks
-  t.match(network, { name: 'devnet', head: 16, upstreams: [{ name: 'node-1', head: 16, usable: true }] })
+  const readNetworks = async () =>
+    ((await (await fetch(`${gateway.admin}/readyz?verbose`)).json()) as { networks: readonly { readonly head?: number }[] }).networks
+  await waitUntil(async () => (await readNetworks())[0]?.head === 16) // the next poll sees it
+  t.match((await readNetworks())[0], { name: 'devnet', head: 16, upstreams: [{ name: 'node-1', head: 16, usable: true }] })
 })
 
 t.test('heads by subscription invalidate cached answers long before the next poll', async t => {

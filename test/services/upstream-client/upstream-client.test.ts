@@ -773,15 +773,15 @@ t.test('parts of URLs that are no keys stay in what nodes say', async t => {
 
 t.test('the secrets of thousands of upstreams are known soon, and found in long texts soon', t => {
   const redactor = new SecretRedactor()
-  const startMs = performance.now()
+  const start = process.cpuUsage()
   for (let i = 0; i < 5_000; i += 1) redactor.add(new Secret(`https://node-${i}.provider.test/v3/key${i}of${7 * i}x`))
   const long = 'a provider has an error of 50 chars, as node-x says. '.repeat(20_000)
   const message = `${long} https%3a%2f%2fNODE-4321.provider.test/v3/KEY4321of30247x and a2V5Nzc3b2Y1NDM5e, ${Buffer.from('key777of5439x').toString('hex')}`
   const { message: redacted } = redactor.redactError({ code: 1, message })
   t.equal(redacted.slice(0, long.length), long)
   t.equal(redacted.slice(long.length), ' https%3a%2f%2f***/v3/*** and ***, ***')
-  const tookMs = performance.now() - startMs
-  t.ok(tookMs < 10_000, `${tookMs} ms, of minutes where each looks through those before`)
+  const cpuMs = process.cpuUsage(start).user / 1_000
+  t.ok(cpuMs < 30_000, `${cpuMs} ms of CPU time, of minutes where each looks through those before`)
   t.end()
 })
 
