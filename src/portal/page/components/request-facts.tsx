@@ -4,6 +4,8 @@ import { formatLatency, formatNumber, formatOutcome, formatSeconds } from '../fo
 import { texts } from '../texts.ts'
 import { Badge } from './badge.tsx'
 import { CopyText } from './controls.tsx'
+import { Facts } from './facts.tsx'
+import type { Fact } from './facts.tsx'
 
 const text = texts.requests
 
@@ -22,14 +24,14 @@ export const Outcome = ({ shown: { outcome, code, isSlow } }: { readonly shown: 
 interface RequestFactsProps {
   readonly shown: Omit<RequestJson, 'key' | 'params' | 'isCut'>
   /** Whose it is. */
-  readonly of: readonly (readonly [name: string, value: ComponentChildren])[]
+  readonly of: readonly Fact[]
   /** Its node, where there is more to see of it. */
   readonly node?: ComponentChildren
 }
 
 /** How a logged request went. */
 export const RequestFacts = ({ shown, of, node }: RequestFactsProps) => {
-  const facts: RequestFactsProps['of'] = [
+  const facts: readonly Fact[] = [
     [texts.usage.time, formatSeconds(shown.time)],
     ...of,
     [texts.usage.network, shown.network],
@@ -41,19 +43,13 @@ export const RequestFacts = ({ shown, of, node }: RequestFactsProps) => {
     [text.upstream, node || (shown.upstream ?? '–')],
   ]
   return (
-    <dl class="facts">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
+    <Facts of={facts}>
       <div class="wide">
         <dt>{text.requestId}</dt>
         <dd>
           <CopyText text={shown.requestId} label={text.requestId} />
         </dd>
       </div>
-    </dl>
+    </Facts>
   )
 }

@@ -1,6 +1,7 @@
 import { Badge } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
 import { CopyCode } from '../components/controls.tsx'
+import { Facts } from '../components/facts.tsx'
 import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { decodeResult } from './decode.ts'
@@ -45,31 +46,11 @@ export const Answer = ({
           {error.message}
         </Banner>
       )}
-      {decoded.length > 0 && (
-        <dl class="facts" aria-label={text.decoded}>
-          {decoded.map(({ name, text: value }) => (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-        </dl>
-      )}
+      {decoded.length > 0 && <Facts of={decoded.map(({ name, text: value }) => [name, value])} label={text.decoded} />}
       <div data-testid="response">
         <CopyCode text={body} label={text.response} />
       </div>
-      {headers.length > 0 && (
-        <dl class="facts">
-          {headers.map(([name, value]) => (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>
-                <code>{value}</code>
-              </dd>
-            </div>
-          ))}
-        </dl>
-      )}
+      {headers.length > 0 && <Facts of={headers.map(([name, value]) => [name, <code key={name}>{value}</code>])} />}
       {requestId !== null && (
         <p>
           <a href={`/requests?${new URLSearchParams({ search: requestId })}`} onClick={followLink}>

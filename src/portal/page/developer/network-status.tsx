@@ -6,6 +6,7 @@ import { Banner } from '../components/banner.tsx'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
+import { Facts } from '../components/facts.tsx'
 import { formatAgeSince, formatMoment, formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 
@@ -67,14 +68,7 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
             <h2>{network.name}</h2>
             <StateBadge state={network.state} />
           </div>
-          <dl class="facts">
-            {factsOf(network).map(([label, value]) => (
-              <div key={label}>
-                <dt>{label}</dt>
-                <dd>{value}</dd>
-              </div>
-            ))}
-          </dl>
+          <Facts of={factsOf(network)} />
           <Incidents network={network} />
           {detailsOf?.(network)}
         </section>

@@ -9,6 +9,7 @@ import { Downloads } from '../components/downloads.tsx'
 import { Form } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { showToast } from '../components/toast.tsx'
+import { Facts } from '../components/facts.tsx'
 import { formatMonth, formatSeconds, formatTime } from '../format.ts'
 import { get, request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
@@ -25,18 +26,14 @@ export const Settings = () => {
     <>
       <section class="card" aria-label={text.account}>
         <h2>{text.account}</h2>
-        <dl class="facts">
-          <div>
-            <dt>{text.name}</dt>
-            <dd>{current.account.name}</dd>
-          </div>
+        <Facts of={[[text.name, current.account.name]]}>
           <div class="wide">
             <dt>{text.id}</dt>
             <dd>
               <CopyText text={current.account.id} label={text.id} />
             </dd>
           </div>
-        </dl>
+        </Facts>
       </section>
       {isOwner ? (
         <>

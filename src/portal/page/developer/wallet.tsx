@@ -3,6 +3,7 @@ import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, Notice } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
 import { showToast } from '../components/toast.tsx'
+import { Facts } from '../components/facts.tsx'
 import { texts } from '../texts.ts'
 
 const text = texts.wallet
@@ -39,18 +40,13 @@ export const AddToWallet = ({ network: { name, chainId }, url }: { readonly netw
   }
   return (
     <>
-      <dl class="facts">
-        {[
+      <Facts
+        of={[
           [text.name, name],
           [texts.networks.chainId, String(chainId)],
           [text.symbol, symbol],
-        ].map(([label, value]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+        ]}
+      />
       <p>
         <CopyText text={url} label={text.url} />
       </p>

@@ -12,6 +12,8 @@ import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
+import { Facts } from '../components/facts.tsx'
+import type { Fact } from '../components/facts.tsx'
 import { now } from '../clock.ts'
 import { formatAge, formatHours, formatLatency, formatMoment, formatNumber, formatThreshold, formatTime } from '../format.ts'
 import { connectionProblem, useRequest } from '../request.ts'
@@ -511,7 +513,14 @@ const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
   const { openFiles, maxFiles, eventLoopLagMs, started, version } = gateway
   const { reason } = gateway.store
   const isUsable = gateway.store.usable && !isStoreDown()
-  const facts = [
+  const store = (
+    <>
+      <Badge tone={isUsable ? 'ok' : 'danger'}>{isUsable ? text.answers : text.unreachable}</Badge>
+      {storeErrors > 0 && ` ${formatNumber(storeErrors)} ${text.storeErrors}`}
+    </>
+  )
+  const facts: readonly Fact[] = [
+    [text.store, store],
     [text.started, formatMoment(started, now.value)],
     [text.version, version],
     [text.cpu, `${formatCores(cpu)} ${text.cores}`],
@@ -521,26 +530,12 @@ const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
     [text.openFiles, `${formatCount(openFiles)} ${text.of} ${formatCount(maxFiles)}`],
     [text.eventLoop, formatLatency(eventLoopLagMs)],
     ...(workers.ready === null ? [] : [[text.workers, `${workers.ready} ${text.ready}, ${workers.missing ?? 0} ${text.missing}`] as const]),
-  ] as const
+  ]
   return (
     <>
       <h2>{text.health}</h2>
       <section class="card" aria-label={text.health}>
-        <dl class="facts">
-          <div>
-            <dt>{text.store}</dt>
-            <dd>
-              <Badge tone={isUsable ? 'ok' : 'danger'}>{isUsable ? text.answers : text.unreachable}</Badge>
-              {storeErrors > 0 && ` ${formatNumber(storeErrors)} ${text.storeErrors}`}
-            </dd>
-          </div>
-          {facts.map(([label, value]) => (
-            <div key={label}>
-              <dt>{label}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-        </dl>
+        <Facts of={facts} />
         {reason !== null && <p class="error">{reason}</p>}
       </section>
     </>

@@ -3,6 +3,8 @@ import type { ActivityJson } from '../../operator/overview-routes.ts'
 import { LineCharts } from '../components/chart.tsx'
 import type { ChartSeries } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
+import { Facts } from '../components/facts.tsx'
+import type { Fact } from '../components/facts.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
@@ -36,14 +38,14 @@ interface NetworkDetailsProps {
 export const NetworkDetails = ({ network, rows, traffic, seconds, evidence, onChanged }: NetworkDetailsProps) => {
   const { name, state, finalized, upstreams } = network
   const node = queryMember('node')
-  const facts = [
+  const facts: readonly Fact[] = [
     [text.calls, formatRate(seconds > 0 ? (traffic?.calls ?? 0) / seconds : 0)],
     [text.failed, <FailedShare key={text.failed} network={name} traffic={traffic} isDown={state === 'down'} />],
     [text.p95, formatLatency(state === 'down' ? null : traffic?.p95Ms)],
     [text.cacheHits, formatShare(traffic?.cacheHits)],
     [text.head, <NewestBlock key={text.head} {...network} />],
     [text.finalized, formatNumber(finalized)],
-  ] as const
+  ]
   return (
     <section class="network" aria-label={name}>
       <div class="card">
@@ -52,14 +54,7 @@ export const NetworkDetails = ({ network, rows, traffic, seconds, evidence, onCh
           <StateBadge state={state} />
           <span class="since">{usableNodesOf(network)}</span>
         </div>
-        <dl class="facts">
-          {facts.map(([label, value]) => (
-            <div key={label}>
-              <dt>{label}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-        </dl>
+        <Facts of={facts} />
       </div>
       {upstreams.length === 0 ? (
         <p class="lead">{text.none}</p>
