@@ -93,8 +93,13 @@ export const openPrimaryListeners = async (
     portal = await openPrimaryPortal(
       current,
       {
-        ...{ rpcUrl, tls, networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock) },
-        ...{ incidents: incidents.whenOpen, describeMethods, log, metrics },
+        rpcUrl,
+        tls,
+        networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock),
+        incidents: incidents.whenOpen,
+        describeMethods,
+        log,
+        metrics,
       },
       closers,
     )

@@ -16,5 +16,11 @@ export const lazyStore = (open: () => Promise<Store>): LazyStore => {
     (name: keyof LazyStore) =>
     async (...args: readonly never[]) =>
       ((await open())[name] as (...args: readonly never[]) => unknown)(...args)
-  return new Proxy({} as LazyStore, { get: (_, name: keyof LazyStore) => (name === 'allUsageCounts' ? allUsageCounts : methodOf(name)) })
+  return new Proxy({ allUsageCounts } as LazyStore, {
+    get: (own, name: keyof LazyStore | 'then') => {
+      // With a method `then` the store would be a promise, and whoever awaits it would wait forever.
+      if (name === 'then') return undefined
+      return name in own ? own[name] : methodOf(name)
+    },
+  })
 }

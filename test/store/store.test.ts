@@ -11,6 +11,7 @@ import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease-accou
 import type { LeaseRequest } from '../../src/store/lease-accounting.ts'
 import { assertLocalFilesystem } from '../../src/store/lmdb/data-folder.ts'
 import { openLmdbFolder } from '../../src/store/lmdb/lmdb-store.ts'
+import { lazyStore } from '../../src/store/lazy-store.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { neverExpires } from '../../src/store/record-store.ts'
 import { requestSpanMs } from '../../src/store/request-log-store.ts'
@@ -334,4 +335,21 @@ t.test('the embedded store', async t => {
     await waitUntil(isRefused)
     await t.rejects(store.reportUsage({ process: 'p1', seq: 1, counts: [], retentionHours: 1 }), refusal)
   })
+})
+
+t.test('a store that is opened by its first method can be awaited before, and is opened again after it could not be', async t => {
+  let openings = 0
+  const store = await tempStore(t, new TestClock())
+  const lazy = await Promise.resolve(
+    lazyStore(async () => {
+      openings += 1
+      if (openings === 1) throw new StoreError('it does not answer')
+      return store
+    }),
+  )
+  t.equal(openings, 0)
+  await t.rejects(async () => lazy.accounts(), { name: 'StoreError' })
+  t.same(await lazy.accounts(), [])
+  for await (const _ of lazy.allUsageCounts()) t.fail('there is none')
+  t.equal(openings, 3)
 })
