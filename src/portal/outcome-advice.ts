@@ -27,7 +27,7 @@ const unknownAdvice = 'The message of the error says more.'
 
 const adviceByOutcome: Readonly<Partial<Record<RefusalKind | typeof nodeOutcome, string>>> = {
   node: 'The node refused the call, for example because a transaction reverts. The message is the node’s own.',
-  method: 'The network does not offer this method. The page Plan lists the methods of each network.',
+  method: 'Check the spelling: the network has no method of this name. The page Plan lists the methods of each network.',
   params: 'Correct the parameter that the message names, and send the call again. Rejected calls are free.',
   tooMany: 'Narrow the range with fromBlock and toBlock, or query fewer contracts. The error suggests a range that fits.',
   timeout: 'Narrow the range with fromBlock and toBlock; for common topics, query a single contract.',

@@ -270,7 +270,9 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     const link = await newLink('bob')
     for (const button of ['Stay signed in', 'Sign in with the link']) {
       await page.goto(link)
-      await page.waitForSelector('text=you are signed in as owner of the account alice; this link signs in owner of the account bob')
+      await page.waitForSelector(
+        'text=you are signed in as "owner" of the account "alice"; this link signs in "owner" of the account "bob"',
+      )
       t.same(await findAccessibilityViolations(page), [])
       await page.click(`button:has-text("${button}")`)
       await page.waitForSelector('[data-testid=credits-left]')
@@ -555,7 +557,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.click('text="Network status"')
     await page.waitForSelector('section[aria-label=devnet] .badge:text-is("idle")')
     t.match(await page.textContent('section[aria-label=devnet]'), /Nodes1, not checked/)
-    t.match(await page.textContent('section[aria-label=devnet] .incidents'), 'no incidents recorded')
+    t.match(await page.textContent('section[aria-label=devnet] .incidents'), 'no outages recorded')
     await page.waitForSelector('.banner:has-text("devnet is idle: it is checked with the next call.")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)

@@ -200,7 +200,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     const link = `${portal}/sign-in#${await printSignInToken(deployment, 'alice', '--person', 'ned', '--role', 'viewer')}`
     await owner.goto(link)
     await owner.waitForSelector(
-      '[role=status]:has-text("You are signed in as owner of the account alice; this link signs in ned of the account alice.")',
+      '[role=status]:has-text("You are signed in as \\"owner\\" of the account \\"alice\\"; this link signs in \\"ned\\" of the account \\"alice\\".")',
     )
     await checkLook(owner)
     await owner.click('button:has-text("Stay signed in")')

@@ -369,7 +369,7 @@ t.test('invitations', async t => {
       json: {
         error: {
           code: 'other-session',
-          message: 'you are signed in as owner of the account bob; this link signs in second of the account mallory',
+          message: 'you are signed in as "owner" of the account "bob"; this link signs in "second" of the account "mallory"',
         },
       },
     })

@@ -309,7 +309,7 @@ export const texts = {
     loggedSample: 'or longer, and a sample of the others.',
     sample:
       'Of successful calls, 10 are logged at once, then one a minute. Of one kind of failure, 200 at once, then one every 20 s. A gateway of several processes logs as many in each.',
-    always: 'Calls of Try it are all logged, and so are calls with the header Tollgate-Log: always, up to 200 at once and one every 20 s.',
+    always: 'Calls of Try it are logged, as are those with the header “Tollgate-Log: always”: 200 at once, then one every 20 s.',
     whyMissing: {
       title: 'A call is not in the list if it',
       notSampled: 'succeeded, was fast, and is not in the sample',
@@ -467,7 +467,7 @@ export const texts = {
     states: networkStateLabels,
     allOk: 'All networks are up.',
     incidents: 'Last 24 hours',
-    noIncidents: 'no incidents recorded',
+    noIncidents: 'no outages recorded',
     now: 'now',
     noneKnown: 'No known problems.',
     isIdle: 'is idle: it is checked with the next call.',
@@ -529,7 +529,7 @@ export const texts = {
       daily: 'Whole numbers up to 100, separated by commas. Leave empty for no alert.',
       monthly: 'Monthly credits are the daily credits times the days of the month.',
       errorRate: 'Leave empty for no alert.',
-      latency: '95 % of successful calls are faster. Leave empty for no alert.',
+      latency: 'p95 is the latency below which 95 % of successful calls stay. Leave empty for no alert.',
       window: '5 to 60. Applies to failures and latency.',
       minCalls: 'At least 10.',
     },

@@ -116,7 +116,7 @@ const openLink = async (
 const checkOtherSession = async (services: PortalServices, { person: id }: SessionControl, next: Person | string): Promise<void> => {
   const current = id === undefined ? undefined : await findPerson(services.store, id)
   if (current === undefined || (typeof next !== 'string' && next.id === current.id)) return
-  const describe = async ({ name, account }: Person) => `${name} of the account ${(await accountOf(services, account)).name}`
+  const describe = async ({ name, account }: Person) => `"${name}" of the account "${(await accountOf(services, account)).name}"`
   const nextName = typeof next === 'string' ? next : await describe(next)
   throw new ApiError(409, 'other-session', `you are signed in as ${await describe(current)}; this link signs in ${nextName}`)
 }

@@ -22,10 +22,14 @@ export const Menu = ({ label, items, text }: MenuProps) => {
   const button = useRef<HTMLButtonElement>(null)
   const list = useRef<HTMLDivElement>(null)
   const entries = () => [...(list.current?.querySelectorAll('button') ?? [])]
-  const open = ({ newState }: { readonly newState: string }): void => {
-    if (newState !== 'open' || list.current === null || button.current === null) return
+  const place = (): void => {
+    if (list.current === null || button.current === null) return
     placeBelow(list.current, button.current)
     entries()[0]?.focus()
+  }
+  /** Before it is drawn: the event that says that it is open comes later. */
+  const open = ({ newState }: { readonly newState: string }): void => {
+    if (newState === 'open') requestAnimationFrame(place)
   }
   const move = (event: KeyboardEvent): void => {
     const all = entries()
@@ -49,7 +53,17 @@ export const Menu = ({ label, items, text }: MenuProps) => {
         {text}
         <Icon name={text === undefined ? 'more' : 'chevronDown'} />
       </button>
-      <div ref={list} id={id} class="menu" role="menu" tabIndex={-1} popover="auto" aria-label={label} onToggle={open} onKeyDown={move}>
+      <div
+        ref={list}
+        id={id}
+        class="menu"
+        role="menu"
+        tabIndex={-1}
+        popover="auto"
+        aria-label={label}
+        onBeforeToggle={open}
+        onKeyDown={move}
+      >
         {items.map(({ label: action, isDangerous = false, onSelect }) => (
           <button
             key={action}

@@ -12,6 +12,9 @@ const maxLimitRatio = 4
 /** Where the axis is shorter, its times have seconds. */
 const minMinutesSeconds = 300
 
+/** Steps of the axis of values. Not 2.5: 12.5K would be written as 13K. */
+const valueSteps = Array.from({ length: 18 }, (_, i) => [1, 2, 5].map(digit => digit * 10 ** (i - 3))).flat()
+
 /** Hours as `14:00`, days as `Jan 31`, UTC. */
 const formatTick = (seconds: number, stepSeconds: number, rangeSeconds: number): string => {
   const time = new Date(seconds * 1_000)
@@ -94,7 +97,13 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
         space: 72,
         values: (_, values) => values.map(value => formatTick(value, stepSeconds, (values.at(-1) ?? 0) - (values[0] ?? 0))),
       },
-      { ...axis, size: axisWidthPx, values: (_, values) => values.map(value => latest.current.formatValue(value)) },
+      {
+        ...axis,
+        size: axisWidthPx,
+        space: 24,
+        incrs: valueSteps,
+        values: (_, values) => values.map(value => latest.current.formatValue(value)),
+      },
     ],
     scales: {
       x: { range: (_, min, max) => (kind === 'lines' ? [startOf(latest.current, min, max), max] : [min, max + stepSeconds]) },

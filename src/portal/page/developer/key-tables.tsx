@@ -10,7 +10,7 @@ import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
-import { formatHour, formatHourOfDay, formatHoursAgo, formatNumber, formatTime } from '../format.ts'
+import { formatHourOfDay, formatHoursAgo, formatNumber, formatSince, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.keys
@@ -124,14 +124,14 @@ const KeyTable = ({ caption, keys, use, mayChange, onChanged, onChange }: KeyTab
 
 const LastUse = ({ apiKey, use: { times, groups } }: { readonly apiKey: OwnKeyJson; readonly use: KeysUse }) => {
   const calls = groups.find(({ name }) => name === apiKey.id)
-  const since = `${text.calls} ${formatSinceHour(times[0] ?? '')}`
+  const since = `${text.calls} ${formatSince(times[0] ?? '')}`
   return (
     <>
       <span title={formatHourOfDay(apiKey.lastUsed, texts.never)}>{formatHoursAgo(apiKey.lastUsed, now.value)}</span>
       {calls !== undefined && (
         <>
           <Sparkline label={`${apiKey.name || apiKey.hint}, ${since}: ${formatNumber(calls.calls)}`} values={calls.points.calls} />
-          <p class="help one-line">
+          <p class="help">
             {formatNumber(calls.calls)} {since}
           </p>
         </>
@@ -139,9 +139,6 @@ const LastUse = ({ apiKey, use: { times, groups } }: { readonly apiKey: OwnKeyJs
     </>
   )
 }
-
-/** Less than a day ago: the hour says which. */
-const formatSinceHour = (iso: string): string => `${texts.since.toLowerCase()} ${formatHour(iso)}`
 
 /** Of a day UTC, as the credits of the account are. */
 const creditsOfToday = ({ times, groups }: KeysUse, id: string): number => {

@@ -58,7 +58,7 @@ const Plans = () => {
 }
 
 const OwnPlan = ({ account: { plan, hasOwnCredits } }: { readonly account: AccountReport }) => (
-  <div class="card cards">
+  <div class="card figures">
     <Figure label={text.yourPlan} value={plan.name} note={plan.price ?? undefined} />
     <Figure
       label={texts.overview.perDayTitle}
