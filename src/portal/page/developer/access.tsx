@@ -4,11 +4,11 @@ import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { People } from './people.tsx'
 import { useRemove } from './use-remove.ts'
 
-const text = texts.access
+const text = developerTexts.access
 
 export const Access = () => (
   <>
@@ -49,7 +49,7 @@ const Tokens = () => {
       >
         {errorOf => (
           <>
-            <TextField label={texts.keys.name} name="name" required error={errorOf('name')} />
+            <TextField label={developerTexts.keys.name} name="name" required error={errorOf('name')} />
             <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
           </>
         )}
@@ -64,12 +64,12 @@ const TokenTable = ({ tokens, remove }: { readonly tokens: readonly TokenJson[];
     keyOf={token => token.id}
     rows={tokens}
     columns={[
-      { title: texts.keys.name, cell: token => token.name },
+      { title: developerTexts.keys.name, cell: token => token.name },
       { title: text.token, cell: token => <code>…{token.hint}</code> },
-      { title: texts.keys.created, isTime: true, cell: token => formatTime(token.created) },
-      { title: text.expires, isTime: true, cell: token => formatTime(token.expires, texts.never) },
+      { title: developerTexts.keys.created, isTime: true, cell: token => formatTime(token.created) },
+      { title: text.expires, isTime: true, cell: token => formatTime(token.expires, developerTexts.never) },
       {
-        title: texts.keys.actions,
+        title: developerTexts.keys.actions,
         cell: token => <RowButton label={text.revokeToken} of={token.name} onClick={() => remove(`/tokens/${token.id}`)} />,
       },
     ]}

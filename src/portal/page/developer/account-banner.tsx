@@ -4,10 +4,10 @@ import { Banner } from '../components/banner.tsx'
 import { ContactSupport } from '../components/shell.tsx'
 import { formatDuration, formatHour, formatNumber, formatTime } from '../format.ts'
 import { followLink, path } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { account, session } from './developer-session.ts'
 
-const text = texts.banner
+const text = developerTexts.banner
 
 /** What most methods cost: with fewer credits, calls are refused. */
 const usualCost = 80
@@ -39,12 +39,12 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
     return (
       <Banner tone="danger" title={text[current.state]}>
         {current.suspensionReason !== null && `${text.reason} ${current.suspensionReason.replace(/[.!?]?$/, '.')} `}
-        {texts.since} {formatTime(current.suspended)}. <ContactSupport />
+        {developerTexts.since} {formatTime(current.suspended)}. <ContactSupport />
       </Banner>
     )
   const { limit, resetAt } = current.balance
   const left = leftOf(current.balance)
-  if (limit === null || left === undefined) return <Banner tone="danger" title={texts.overview.noLimit} />
+  if (limit === null || left === undefined) return <Banner tone="danger" title={developerTexts.overview.noLimit} />
   const untilReset = `${formatHour(resetAt)}, ${text.in} ${formatDuration(Date.parse(resetAt) - now.value)}`
   if (left < usualCost) {
     return (

@@ -10,10 +10,10 @@ import { Form, ShownOnce } from '../components/form.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { request, useRequest } from '../request.ts'
 import { followLink } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { session } from './developer-session.ts'
 
-const text = texts.alerts
+const text = developerTexts.alerts
 
 export const Alerts = () => (session.value?.person.role === 'owner' ? <OwnerAlerts /> : <p>{text.ownersOnly}</p>)
 

@@ -2,9 +2,9 @@ import type { SignInChoiceJson } from '../../routes/session.ts'
 import { Notice } from '../components/controls.tsx'
 import { Brand } from '../components/shell.tsx'
 import { formatTime } from '../format.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 
-const text = texts.chooseAccount
+const text = developerTexts.chooseAccount
 
 interface ChooseAccountProps {
   readonly choice: SignInChoiceJson

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { CopyCode } from '../components/controls.tsx'
 import { Tabs } from '../components/tabs.tsx'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import type { CodeSample } from './code-samples.ts'
 
 interface CodeTabsProps {
@@ -20,7 +20,7 @@ interface Tab {
 /** A call in several languages, one at a time. */
 export const CodeTabs = ({ samples, before = [], after = [] }: CodeTabsProps) => (
   <Tabs
-    label={texts.tryIt.code}
+    label={developerTexts.tryIt.code}
     tabs={[
       ...before,
       ...samples.map(({ language, code }) => ({

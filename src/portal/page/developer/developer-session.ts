@@ -4,7 +4,7 @@ import type { SessionJson } from '../../routes/session.ts'
 import { clockOffsetMs } from '../clock.ts'
 import { get, isFirstRequest, onSignedOut, reportConnection } from '../request.ts'
 import { endSession, followOtherTabs, hasEnded } from '../session-end.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 
 /** Undefined: not known yet; null: nobody is signed in. */
 export const session = signal<SessionJson | null | undefined>(undefined)
@@ -68,7 +68,7 @@ const connect = (): EventSource => {
   })
   events.addEventListener('error', () => {
     const hasResponse = events.readyState === EventSource.CLOSED
-    if (!hasResponse) reportConnection(texts.notConnected)
+    if (!hasResponse) reportConnection(developerTexts.notConnected)
     // Has the session ended, is it another, or is the store unreachable? EventSource does not say.
     const checked = loadSession()
     void (hasResponse ? checked.then(loadAccount) : checked).catch(() => undefined)

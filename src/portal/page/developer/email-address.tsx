@@ -3,9 +3,9 @@ import type { PersonJson } from '../../person-json.ts'
 import { Badge } from '../components/badge.tsx'
 import { formatTime } from '../format.ts'
 import { request } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 
-const text = texts.access
+const text = developerTexts.access
 
 interface EmailAddressProps {
   readonly person: PersonJson

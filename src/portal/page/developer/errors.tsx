@@ -10,12 +10,12 @@ import { Table } from '../components/table.tsx'
 import { formatClock, formatMethod, formatMoment, formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, followLink, query } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { FilterButton, FilterChips, RangePicker, linkWithFilters, rangeAndFilters } from './filters.tsx'
 import { useKeyNames } from './key-names.ts'
 import { UsageChart } from './usage.tsx'
 
-const text = texts.errors
+const text = developerTexts.errors
 
 export const Errors = () => {
   const errors = useRequest<readonly ErrorCount[]>(`/errors?${rangeAndFilters()}`)
@@ -59,22 +59,22 @@ const ErrorTable = ({ errors, nameOfKey }: OutcomeTableProps) => {
   return (
     <>
       <Table
-        caption={texts.pages.errors}
+        caption={developerTexts.pages.errors}
         keyOf={row => row.outcome}
         rows={errors}
         columns={[
           {
-            title: texts.usage.outcome,
+            title: developerTexts.usage.outcome,
             cell: row => <FilterButton dimension="outcome" value={row.outcome} name={formatOutcome(row.outcome, row.code)} />,
           },
           {
-            title: texts.calls,
+            title: developerTexts.calls,
             isNumber: true,
             cell: row => (
               <a
                 href={linkWithFilters('/requests', { outcome: row.outcome })}
                 title={text.showRequests}
-                aria-label={`${formatNumber(row.calls)} ${texts.overview.calls}. ${text.showRequests}: ${formatOutcome(row.outcome)}`}
+                aria-label={`${formatNumber(row.calls)} ${developerTexts.overview.calls}. ${text.showRequests}: ${formatOutcome(row.outcome)}`}
                 onClick={followLink}
               >
                 {formatNumber(row.calls)}
@@ -133,14 +133,14 @@ const Messages = ({ error, nameOfKey }: MessagesProps) => {
             {told.message}
           </a>
           <p class="help">
-            {formatNumber(told.requests)} {texts.of} {formatNumber(loggedRequests)} {text.loggedRequests} · <code>{told.method}</code> ·{' '}
-            {nameOfKey(told.key)} · {text.lastSeen} {formatMoment(told.lastSeen, now.value)}
+            {formatNumber(told.requests)} {developerTexts.of} {formatNumber(loggedRequests)} {text.loggedRequests} ·{' '}
+            <code>{told.method}</code> · {nameOfKey(told.key)} · {text.lastSeen} {formatMoment(told.lastSeen, now.value)}
           </p>
         </div>
       ))}
       {loggedRequests < error.calls && (
         <p class="help message">
-          {formatNumber(loggedRequests)} {texts.of} {formatNumber(error.calls)} {text.ofCalls}
+          {formatNumber(loggedRequests)} {developerTexts.of} {formatNumber(error.calls)} {text.ofCalls}
         </p>
       )}
       {messages.length < messageCount && (
@@ -173,7 +173,7 @@ const AllMessages = ({ error: { outcome }, nameOfKey, onClose }: MessagesProps &
           <>
             <p class="help">
               {formatNumber(found.messageCount)} {text.byMethodAndKey} · {formatNumber(found.loggedRequests)} {text.loggedRequests}{' '}
-              {texts.of} {formatNumber(found.calls)} {texts.overview.calls}.{' '}
+              {developerTexts.of} {formatNumber(found.calls)} {developerTexts.overview.calls}.{' '}
               {found.messages.length < found.messageCount && text.mostFrequent}
             </p>
             <Table
@@ -189,8 +189,8 @@ const AllMessages = ({ error: { outcome }, nameOfKey, onClose }: MessagesProps &
                     </a>
                   ),
                 },
-                { title: texts.usage.method, cell: row => <code>{row.method}</code> },
-                { title: texts.usage.key, cell: row => <code>{nameOfKey(row.key)}</code> },
+                { title: developerTexts.usage.method, cell: row => <code>{row.method}</code> },
+                { title: developerTexts.usage.key, cell: row => <code>{nameOfKey(row.key)}</code> },
                 { title: text.logged, isNumber: true, cell: row => formatNumber(row.requests) },
                 { title: text.lastSeenTitle, isTime: true, cell: row => formatClock(row.lastSeen, now.value) },
               ]}

@@ -4,10 +4,10 @@ import { Select } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
 import { formatMethod, formatOutcome } from '../format.ts'
 import { changeQuery, query, withQuery } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { hourMs } from '../format.ts'
 
-const text = texts.usage
+const text = developerTexts.usage
 
 /** What calls are grouped and filtered by; the same names in the address of a page and in the API. */
 export const dimensions = ['method', 'network', 'key', 'outcome'] as const satisfies readonly Dimension[]
@@ -109,7 +109,7 @@ export const FilterSelect = ({ dimension, values, nameOf = value => value }: Fil
   return (
     <Select
       label={text[dimension]}
-      options={[{ value: '', label: texts.requests.all }, ...options]}
+      options={[{ value: '', label: developerTexts.requests.all }, ...options]}
       value={chosen}
       onChange={value => chooseFilter(dimension, value)}
     />
@@ -129,7 +129,11 @@ export const FilterChips = ({ nameOfKey }: { nameOfKey(id: string): string }) =>
       {active.map(({ name, value }) => (
         <li key={name} class="chip">
           {text[name]}: {nameOf(name, value)}
-          <button type="button" aria-label={`${texts.remove} ${text[name]}: ${nameOf(name, value)}`} onClick={() => chooseFilter(name, '')}>
+          <button
+            type="button"
+            aria-label={`${developerTexts.remove} ${text[name]}: ${nameOf(name, value)}`}
+            onClick={() => chooseFilter(name, '')}
+          >
             <Icon name="close" />
           </button>
         </li>
@@ -156,7 +160,7 @@ interface FilterButtonProps {
 
 /** A value that becomes a filter. */
 export const FilterButton = ({ dimension, value, name = value }: FilterButtonProps) => (
-  <button type="button" class="link" title={`${texts.showOnly} ${name}`} onClick={() => chooseFilter(dimension, value)}>
+  <button type="button" class="link" title={`${developerTexts.showOnly} ${name}`} onClick={() => chooseFilter(dimension, value)}>
     {dimension === 'outcome' ? name : <code>{name}</code>}
   </button>
 )

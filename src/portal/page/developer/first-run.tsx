@@ -13,14 +13,14 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { request, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { followLink } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { session } from './developer-session.ts'
 import { pickUnusedNetwork } from './preferred-network.ts'
 import { findKey, isGuideOpen, newKey, savedKey, showNewKey } from './tab-key.ts'
 import { TryCallLink } from './try-call-link.tsx'
 import { UseKey } from './use-key.tsx'
 
-const text = texts.firstRun
+const text = developerTexts.firstRun
 
 interface NoCallsProps {
   readonly hasCalls: boolean
@@ -36,7 +36,7 @@ export const NoCalls = (props: NoCallsProps) => {
         isGuideOpen.value || found.every(({ lastUsed }) => lastUsed === null) ? (
           <FirstRun {...props} keys={found} onCreated={keys.reload} />
         ) : (
-          <EmptyState icon="usage" title={texts.overview.noCalls} actions={<TryCallLink />} />
+          <EmptyState icon="usage" title={developerTexts.overview.noCalls} actions={<TryCallLink />} />
         )
       }
     </WhenLoaded>
@@ -63,7 +63,7 @@ const FirstRun = ({ keys, hasCalls, networks, onCreated }: FirstRunProps) => {
         <h2>{hasCalls ? text.works : text.title}</h2>
         {hasCalls && (
           <button type="button" class="quiet" onClick={() => (isGuideOpen.value = false)}>
-            {texts.close}
+            {developerTexts.close}
           </button>
         )}
       </div>
@@ -144,10 +144,10 @@ const SaveKey = ({ created: { id, key } }: { readonly created: IssuedKey }) => {
   const goOn = (): void => void (savedKey.value = id)
   return (
     <>
-      <ShownOnce help={texts.keys.saveNow} text={key} label={texts.keys.newKey} onCopied={goOn} />
+      <ShownOnce help={developerTexts.keys.saveNow} text={key} label={developerTexts.keys.newKey} onCopied={goOn} />
       <p>
         <button type="button" class="quiet" onClick={goOn}>
-          {texts.keys.saved}
+          {developerTexts.keys.saved}
         </button>
       </p>
     </>
@@ -155,14 +155,14 @@ const SaveKey = ({ created: { id, key } }: { readonly created: IssuedKey }) => {
 }
 
 const CreateFirstKey = ({ onCreated }: { onCreated(): void }) => {
-  if (session.value?.person.role === 'viewer') return <p class="lead">{texts.keys.viewerOnly}</p>
+  if (session.value?.person.role === 'viewer') return <p class="lead">{developerTexts.keys.viewerOnly}</p>
   const create = async (values: FormData): Promise<void> => {
     showNewKey(await request<IssuedKey>('POST', '/keys', { name: String(values.get('name')).trim() }))
     onCreated()
   }
   return (
-    <Form title={texts.keys.create} heading="none" send={create}>
-      {errorOf => <TextField label={texts.keys.name} name="name" required value={text.keyName} error={errorOf('name')} />}
+    <Form title={developerTexts.keys.create} heading="none" send={create}>
+      {errorOf => <TextField label={developerTexts.keys.name} name="name" required value={text.keyName} error={errorOf('name')} />}
     </Form>
   )
 }

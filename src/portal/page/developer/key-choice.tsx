@@ -3,13 +3,13 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { Field, Select } from '../components/controls.tsx'
 import { followLink } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { session } from './developer-session.ts'
 import { nameOfKey } from './key-names.ts'
 import type { KeysById } from './key-names.ts'
 import { findKey, keepKey, knownKeys, tabKey } from './tab-key.ts'
 
-const text = texts.tabKey
+const text = developerTexts.tabKey
 
 interface KeyChoiceProps {
   /** Those of the account. */
@@ -71,7 +71,7 @@ export const KeyChoice = ({ keys, wanted }: KeyChoiceProps) => {
       {!isListed && session.value?.person.role !== 'viewer' && (
         <p class="help">
           <a href="/keys" onClick={followLink}>
-            {texts.keys.create}
+            {developerTexts.keys.create}
           </a>{' '}
           {text.toChoose}
         </p>

@@ -11,9 +11,9 @@ import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
 import { formatHourOfDay, formatHoursAgo, formatNumber, formatSince, formatTime } from '../format.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 
-const text = texts.keys
+const text = developerTexts.keys
 
 /** What the keys have done in this hour and the 23 before. */
 export interface KeysUse {
@@ -55,7 +55,7 @@ export const KeyTables = ({ keys, ...props }: KeyTableProps) => {
       ) : typed === '' ? (
         <EmptyState icon="keys" title={text.noneActive} />
       ) : (
-        <EmptyState icon="search" title={texts.nothingFound} />
+        <EmptyState icon="search" title={developerTexts.nothingFound} />
       )}
       {ended.length > 0 && (
         <p>
@@ -74,7 +74,7 @@ const ByProject = ({ keys, ...props }: KeyTableProps) => {
   const projects = [...new Set(keys.map(({ project }) => project))].toSorted(
     (a, b) => Number(a === '') - Number(b === '') || a.localeCompare(b),
   )
-  if (projects.every(project => project === '')) return <KeyTable caption={texts.pages.keys} keys={keys} {...props} />
+  if (projects.every(project => project === '')) return <KeyTable caption={developerTexts.pages.keys} keys={keys} {...props} />
   return (
     <>
       {projects.map(project => {
@@ -127,7 +127,7 @@ const LastUse = ({ apiKey, use: { times, groups } }: { readonly apiKey: OwnKeyJs
   const since = `${text.calls} ${formatSince(times[0] ?? '')}`
   return (
     <>
-      <span title={formatHourOfDay(apiKey.lastUsed, texts.never)}>{formatHoursAgo(apiKey.lastUsed, now.value)}</span>
+      <span title={formatHourOfDay(apiKey.lastUsed, developerTexts.never)}>{formatHoursAgo(apiKey.lastUsed, now.value)}</span>
       {calls !== undefined && (
         <>
           <Sparkline label={`${apiKey.name || apiKey.hint}, ${since}: ${formatNumber(calls.calls)}`} values={calls.points.calls} />
@@ -208,7 +208,7 @@ const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst }, cou
     )}
     {rate !== null && (
       <p class="help">
-        {text.atMost} {rate.replace('/', ` ${texts.calls.toLowerCase()}/`)}
+        {text.atMost} {rate.replace('/', ` ${developerTexts.calls.toLowerCase()}/`)}
         {burst !== null && `, ${text.burst.toLowerCase()} ${formatNumber(burst)}`}
       </p>
     )}

@@ -14,14 +14,14 @@ import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
 import { CreateKey } from '../components/key-form.tsx'
 import type { KeyOptions } from '../components/key-form.tsx'
 import { get, request, useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { session } from './developer-session.ts'
 import { KeyTables } from './key-tables.tsx'
 import type { KeysUse } from './key-tables.tsx'
 import { ShowNewKey } from './new-key.tsx'
 import { forgetKey, newKey, showNewKey } from './tab-key.ts'
 
-const text = texts.keys
+const text = developerTexts.keys
 
 const isCreating = signal(false)
 

@@ -10,7 +10,7 @@ import { isFirstRequest, request } from '../request.ts'
 import { renderAfter } from '../render-after.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy } from '../session-end.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { AccountBanner } from './account-banner.tsx'
 import { loadSession, loadSessionAndAccount, refusedSignIn, session } from './developer-session.ts'
 import { SignInAgain } from './sign-in-again.tsx'
@@ -30,36 +30,60 @@ const account = loadLater(() => import('./pages-account.ts'))
 const signedOut = loadLater(() => import('./pages-signed-out.ts'))
 
 const groups = {
-  observe: { group: texts.groups.observe, load: observe.load },
-  build: { group: texts.groups.build, load: build.load },
-  account: { group: texts.groups.account, load: account.load },
+  observe: { group: developerTexts.groups.observe, load: observe.load },
+  build: { group: developerTexts.groups.build, load: build.load },
+  account: { group: developerTexts.groups.account, load: account.load },
 }
 
 const profilePath = '/profile'
 
 const pages = [
-  { path: '/', title: texts.pages.overview, Page: observe.component(code => code.Overview), icon: 'overview', load: observe.load },
-  { path: '/usage', title: texts.pages.usage, Page: observe.component(code => code.Usage), icon: 'usage', ...groups.observe },
-  { path: '/errors', title: texts.pages.errors, Page: observe.component(code => code.Errors), icon: 'errors', ...groups.observe },
-  { path: '/requests', title: texts.pages.requests, Page: observe.component(code => code.Requests), icon: 'requests', ...groups.observe },
+  { path: '/', title: developerTexts.pages.overview, Page: observe.component(code => code.Overview), icon: 'overview', load: observe.load },
+  { path: '/usage', title: developerTexts.pages.usage, Page: observe.component(code => code.Usage), icon: 'usage', ...groups.observe },
+  { path: '/errors', title: developerTexts.pages.errors, Page: observe.component(code => code.Errors), icon: 'errors', ...groups.observe },
+  {
+    path: '/requests',
+    title: developerTexts.pages.requests,
+    Page: observe.component(code => code.Requests),
+    icon: 'requests',
+    ...groups.observe,
+  },
   {
     path: '/keys',
-    title: texts.pages.keys,
+    title: developerTexts.pages.keys,
     Page: build.component(code => code.Keys),
     Actions: build.component(code => code.KeysActions, null),
     icon: 'keys',
     ...groups.build,
   },
-  { path: '/try-it', title: texts.pages.tryIt, Page: build.component(code => code.TryIt), icon: 'tryIt', ...groups.build },
-  { path: '/networks', title: texts.pages.networks, Page: build.component(code => code.Networks), icon: 'networks', ...groups.build },
-  { path: '/plan', title: texts.pages.plan, Page: account.component(code => code.Plan), icon: 'plan', ...groups.account },
-  { path: '/alerts', title: texts.pages.alerts, Page: account.component(code => code.Alerts), icon: 'alerts', ...groups.account },
-  { path: '/access', title: texts.pages.access, Page: account.component(code => code.Access), icon: 'people', ...groups.account },
-  { path: '/settings', title: texts.pages.settings, Page: account.component(code => code.Settings), icon: 'settings', ...groups.account },
-  { path: profilePath, title: texts.pages.profile, Page: account.component(code => code.Profile), icon: 'person', ...groups.account },
+  { path: '/try-it', title: developerTexts.pages.tryIt, Page: build.component(code => code.TryIt), icon: 'tryIt', ...groups.build },
+  {
+    path: '/networks',
+    title: developerTexts.pages.networks,
+    Page: build.component(code => code.Networks),
+    icon: 'networks',
+    ...groups.build,
+  },
+  { path: '/plan', title: developerTexts.pages.plan, Page: account.component(code => code.Plan), icon: 'plan', ...groups.account },
+  { path: '/alerts', title: developerTexts.pages.alerts, Page: account.component(code => code.Alerts), icon: 'alerts', ...groups.account },
+  { path: '/access', title: developerTexts.pages.access, Page: account.component(code => code.Access), icon: 'people', ...groups.account },
+  {
+    path: '/settings',
+    title: developerTexts.pages.settings,
+    Page: account.component(code => code.Settings),
+    icon: 'settings',
+    ...groups.account,
+  },
+  {
+    path: profilePath,
+    title: developerTexts.pages.profile,
+    Page: account.component(code => code.Profile),
+    icon: 'person',
+    ...groups.account,
+  },
 ] as const satisfies readonly DeveloperPage[]
 
-const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
+const notFound = { path: '', title: developerTexts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
 
 const SignIn = signedOut.component(code => code.SignIn, <Loading />)
 const ConfirmEmail = signedOut.component(code => code.ConfirmEmail, <Loading />)

@@ -8,9 +8,9 @@ import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Facts } from '../components/facts.tsx'
 import { formatAgeSince, formatMoment, formatNumber } from '../format.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 
-const text = texts.networks
+const text = developerTexts.networks
 
 /** How all networks are, what is worst first. */
 export const NetworksSummary = ({ networks }: { readonly networks: readonly NetworkStatusJson[] }) => {
@@ -61,7 +61,7 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
           <SearchField label={text.search} value={search.value} onInput={value => (search.value = value)} />
         </div>
       )}
-      {found.length === 0 && <EmptyState icon="search" title={texts.nothingFound} />}
+      {found.length === 0 && <EmptyState icon="search" title={developerTexts.nothingFound} />}
       {found.map(network => (
         <section key={network.name} class="card network" aria-label={network.name}>
           <div class="heading">

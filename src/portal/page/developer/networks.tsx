@@ -2,13 +2,13 @@ import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, WhenLoaded } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { NetworkList, NetworksSummary } from './network-status.tsx'
 import { KeyChoice, keyOfAccount } from './key-choice.tsx'
 import { useKeyNames } from './key-names.ts'
 import { isKey, keyPlaceholder, tabKey } from './tab-key.ts'
 
-const text = texts.networks
+const text = developerTexts.networks
 
 export const Networks = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')

@@ -2,12 +2,12 @@ import type { NetworkJson } from '../../routes/networks.ts'
 import { ShownOnce } from '../components/form.tsx'
 import type { IssuedKey } from '../components/key-actions.tsx'
 import { useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { usePreferredNetwork } from './preferred-network.ts'
 import { newKey } from './tab-key.ts'
 import { UseKey } from './use-key.tsx'
 
-const text = texts.keys
+const text = developerTexts.keys
 
 /** A key that was just created, with its URLs: it is shown this once. */
 export const ShowNewKey = ({ created }: { readonly created: IssuedKey }) => (

@@ -26,14 +26,14 @@ import {
 import { connectionProblem, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { needsForecast } from './account-banner.tsx'
 import { account, loadAccount } from './developer-session.ts'
 import { NoCalls } from './first-run.tsx'
 import { isGuideOpen } from './tab-key.ts'
 import { StateBadge } from '../components/network-state.tsx'
 
-const text = texts.overview
+const text = developerTexts.overview
 
 export const Overview = () => {
   // Asked for beside the account, not after it.
@@ -71,10 +71,10 @@ export const Overview = () => {
 const FailingNetworks = ({ networks }: Pick<LastDayProps, 'networks'>) => {
   const names = (networks.data.value ?? []).filter(({ state }) => state === 'down').map(({ name }) => name)
   return names.length === 0 ? null : (
-    <Banner tone="danger" title={texts.networks.someDown}>
+    <Banner tone="danger" title={developerTexts.networks.someDown}>
       {names.join(', ')} ·{' '}
       <a href="/networks" onClick={followLink}>
-        {texts.networks.seeStates}
+        {developerTexts.networks.seeStates}
       </a>
     </Banner>
   )
@@ -105,7 +105,7 @@ const Credits = ({ account: report }: { readonly account: AccountReport }) => {
       forecast={state !== 'active' ? text.noneUsed[state] : needsForecast(report) ? forecastOf(report) : undefined}
     >
       <div class="beside">
-        <Figure label={text.rate} value={formatEstimate(creditsPerHour)} unit={texts.credits.toLowerCase()} size="small" />
+        <Figure label={text.rate} value={formatEstimate(creditsPerHour)} unit={developerTexts.credits.toLowerCase()} size="small" />
         {/* Calls that are refused for another reason are refused after the reset too. */}
         {state === 'active' && (
           <Figure
@@ -181,8 +181,8 @@ const CallsOfDay = ({ hours, latency }: CallsOfDayProps) => {
       note={[
         `${formatNumber(calls)} ${text.calls}`,
         `${formatShare(calls - sumOf(failed.points), calls)}\u00a0${text.ofThemOk}`,
-        `${texts.usage.p50}\u00a0${formatLatency(latency?.p50Ms)}`,
-        `${texts.usage.p95}\u00a0${formatLatency(latency?.p95Ms)}`,
+        `${developerTexts.usage.p50}\u00a0${formatLatency(latency?.p50Ms)}`,
+        `${developerTexts.usage.p95}\u00a0${formatLatency(latency?.p95Ms)}`,
       ].join(' · ')}
       times={hours.map(({ start }) => start)}
       end={end}
@@ -204,7 +204,7 @@ const WhatFailed = ({ since }: { readonly since: string }) => {
   const errors = useRequest<readonly ErrorCount[]>('/errors?range=24h')
   return (
     <section class="card failures" aria-label={text.whatFailed}>
-      <Heading title={`${text.whatFailed} ${since}`} path="/errors" page={texts.pages.errors} />
+      <Heading title={`${text.whatFailed} ${since}`} path="/errors" page={developerTexts.pages.errors} />
       <WhenLoaded from={errors} skeleton={<Skeleton lines={2} />}>
         {found => (
           <ul class="ranking">
@@ -221,7 +221,7 @@ const WhatFailed = ({ since }: { readonly since: string }) => {
                       <code>{formatMethod(method)}</code>: {formatNumber(calls)} ·{' '}
                     </Fragment>
                   ))}
-                  {methods.length > maxMethods && `${formatNumber(methods.length - maxMethods)} ${texts.errors.moreMethods} · `}
+                  {methods.length > maxMethods && `${formatNumber(methods.length - maxMethods)} ${developerTexts.errors.moreMethods} · `}
                   {advice}
                 </p>
               </li>
@@ -238,7 +238,7 @@ const maxLines = 5
 
 const TopMethods = ({ usage, since }: Pick<LastDayProps, 'usage'> & { readonly since: string }) => (
   <section class="card" aria-label={text.topMethods}>
-    <Heading title={`${text.topMethods} ${since}`} path="/usage" page={texts.pages.usage} />
+    <Heading title={`${text.topMethods} ${since}`} path="/usage" page={developerTexts.pages.usage} />
     <WhenLoaded from={usage} skeleton={<Skeleton lines={maxLines} />}>
       {({ groups, total }) => (
         <ul class="ranking">
@@ -246,7 +246,7 @@ const TopMethods = ({ usage, since }: Pick<LastDayProps, 'usage'> & { readonly s
             <li key={name}>
               <code>{formatMethod(name)}</code>
               <span class="number">{formatNumber(credits)}</span>
-              <Bar label={`${formatMethod(name)}: ${texts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
+              <Bar label={`${formatMethod(name)}: ${developerTexts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
             </li>
           ))}
         </ul>
@@ -258,8 +258,8 @@ const TopMethods = ({ usage, since }: Pick<LastDayProps, 'usage'> & { readonly s
 const order = { down: 0, stalled: 1, degraded: 2, ok: 3, unknown: 4 } as const
 
 const NetworkStates = ({ networks }: Pick<LastDayProps, 'networks'>) => (
-  <section class="card" aria-label={texts.pages.networks}>
-    <Heading title={texts.pages.networks} path="/networks" page={texts.pages.networks} />
+  <section class="card" aria-label={developerTexts.pages.networks}>
+    <Heading title={developerTexts.pages.networks} path="/networks" page={developerTexts.pages.networks} />
     <WhenLoaded from={networks} skeleton={<Skeleton lines={maxLines} />}>
       {found => (
         <ul class="ranking networks">
@@ -282,8 +282,8 @@ const NetworkStates = ({ networks }: Pick<LastDayProps, 'networks'>) => (
 const Heading = ({ title, path, page }: { readonly title: string; readonly path: string; readonly page: string }) => (
   <div class="heading">
     <h2>{title}</h2>
-    <a href={path} aria-label={`${texts.showAll}: ${page}`} onClick={followLink}>
-      {texts.showAll}
+    <a href={path} aria-label={`${developerTexts.showAll}: ${page}`} onClick={followLink}>
+      {developerTexts.showAll}
     </a>
   </div>
 )

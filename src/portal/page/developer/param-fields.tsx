@@ -1,12 +1,12 @@
 import type { PortalMember, PortalParam } from '../../portal-services.ts'
 import { TextField } from '../components/controls.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { fillForm } from './try-state.ts'
 import type { Typed } from './try-state.ts'
 import { asText, fieldName, isCommon, isTypedAsJson, membersAsJson, membersOf } from './typed-params.ts'
 
-const text = texts.tryIt
+const text = developerTexts.tryIt
 
 interface ParamFieldsProps {
   readonly method: string

@@ -11,12 +11,12 @@ import { Form, ShownOnce } from '../components/form.tsx'
 import { Menu } from '../components/menu.tsx'
 import { Table } from '../components/table.tsx'
 import { request, useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { loadSession, session } from './developer-session.ts'
 import { EmailAddress } from './email-address.tsx'
 import { RoleSelect } from '../components/role-select.tsx'
 
-const text = texts.access
+const text = developerTexts.access
 
 /** What an owner is doing with one of the people. */
 interface PersonAction {
@@ -43,7 +43,7 @@ export const People = () => {
             rows={found}
             columns={[
               {
-                title: texts.keys.name,
+                title: developerTexts.keys.name,
                 cell: person => (
                   <>
                     {person.name} {person.id === session.value?.person.id && <Badge isLabel>{text.you}</Badge>}
@@ -52,7 +52,9 @@ export const People = () => {
               },
               { title: text.role, cell: person => person.role },
               { title: text.email, cell: person => <EmailAddress person={person} canMail={isOwner && canMail} /> },
-              ...(isOwner ? [{ title: texts.keys.actions, cell: (person: PersonJson) => <Actions person={person} start={start} /> }] : []),
+              ...(isOwner
+                ? [{ title: developerTexts.keys.actions, cell: (person: PersonJson) => <Actions person={person} start={start} /> }]
+                : []),
             ]}
           />
         )}
@@ -78,7 +80,7 @@ const Actions = ({ person, start }: ActionsProps) => {
   const isSelf = person.id === session.value?.person.id
   return (
     <Menu
-      label={`${texts.keys.actions}: ${person.name}`}
+      label={`${developerTexts.keys.actions}: ${person.name}`}
       items={[
         ...(isInvited
           ? []
@@ -124,10 +126,10 @@ const ChangePerson = ({ person, canMail, onSaved, onClose }: ChangePersonProps) 
   const title = `${text.change}: ${person.name}`
   return (
     <Dialog title={title} onClose={onClose}>
-      <Form title={title} heading="none" button={texts.keys.save} send={save} onCancel={onClose}>
+      <Form title={title} heading="none" button={developerTexts.keys.save} send={save} onCancel={onClose}>
         {errorOf => (
           <>
-            <TextField label={texts.keys.name} name="name" required value={person.name} error={errorOf('name')} />
+            <TextField label={developerTexts.keys.name} name="name" required value={person.name} error={errorOf('name')} />
             {/* The field beside which the last owner is told that they stay one. */}
             <Notice text={errorOf('role')} />
             <RoleSelect role={role} />
@@ -215,7 +217,7 @@ const AddPerson = ({ canInvite, onAdded }: { readonly canInvite: boolean; onAdde
       {errorOf => (
         <>
           <TextField
-            label={texts.keys.name}
+            label={developerTexts.keys.name}
             name="name"
             required
             help={canInvite ? undefined : text.linkToPassOn}

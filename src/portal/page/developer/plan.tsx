@@ -13,12 +13,12 @@ import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { account } from './developer-session.ts'
 import { summaryOf } from './method-summaries.ts'
 import { usePreferredNetwork } from './preferred-network.ts'
 
-const text = texts.plan
+const text = developerTexts.plan
 
 export const Plan = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
@@ -61,18 +61,18 @@ const OwnPlan = ({ account: { plan, hasOwnCredits } }: { readonly account: Accou
   <div class="card figures">
     <Figure label={text.yourPlan} value={plan.name} note={plan.price ?? undefined} />
     <Figure
-      label={texts.overview.perDayTitle}
+      label={developerTexts.overview.perDayTitle}
       value={formatNumber(plan.dailyCredits)}
-      note={`${hasOwnCredits ? `${texts.overview.setForYou}; ` : ''}${text.resets}`}
+      note={`${hasOwnCredits ? `${developerTexts.overview.setForYou}; ` : ''}${text.resets}`}
     />
     <Figure label={text.forwarding} value={formatForwarding(plan)} note={text.forwardingHelp} />
-    <Figure label={texts.keys.rate} value={formatRate(plan)} note={`${formatBurst(plan)}${text.rateHelp}`} />
+    <Figure label={developerTexts.keys.rate} value={formatRate(plan)} note={`${formatBurst(plan)}${text.rateHelp}`} />
   </div>
 )
 
 const formatForwarding = ({ forwarding }: PlanJson): string => (forwarding ? text.forwarded : text.notForwarded)
 
-const formatRate = ({ rate }: PlanJson): string => (rate === null ? texts.keys.noLimit : `${formatNumber(rate)} ${text.perSecond}`)
+const formatRate = ({ rate }: PlanJson): string => (rate === null ? developerTexts.keys.noLimit : `${formatNumber(rate)} ${text.perSecond}`)
 
 const formatBurst = ({ burst }: Pick<PlanJson, 'burst'>): string => (burst === null ? '' : `${text.burst} ${formatNumber(burst)}. `)
 
@@ -102,7 +102,7 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { rea
           },
           ...(plans.some(({ price }) => price !== null) ? [{ title: text.price, cell: ({ price }: PlanJson) => price ?? '–' }] : []),
           {
-            title: texts.overview.perDayTitle,
+            title: developerTexts.overview.perDayTitle,
             isNumber: true,
             cell: ({ dailyCredits }) => (
               <>
@@ -116,7 +116,7 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { rea
             ),
           },
           {
-            title: texts.keys.rate,
+            title: developerTexts.keys.rate,
             cell: plan => (
               <>
                 {formatRate(plan)}
@@ -125,7 +125,7 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { rea
             ),
           },
           { title: text.forwarding, cell: formatForwarding },
-          { title: texts.keys.actions, cell: plan => plan !== own && <AskFor plan={plan.name} of={account.id} /> },
+          { title: developerTexts.keys.actions, cell: plan => plan !== own && <AskFor plan={plan.name} of={account.id} /> },
         ]}
       />
     </>
@@ -174,7 +174,7 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
         {found => {
           const shown = found.filter(matches).toSorted(compare)
           return shown.length === 0 ? (
-            <EmptyState icon="search" title={texts.nothingFound} />
+            <EmptyState icon="search" title={developerTexts.nothingFound} />
           ) : (
             <Table
               caption={text.prices}
@@ -190,7 +190,7 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
                   cell: ({ credits }) => (
                     <>
                       {formatNumber(credits)}
-                      <span class="when-narrow"> {texts.credits.toLowerCase()}</span>
+                      <span class="when-narrow"> {developerTexts.credits.toLowerCase()}</span>
                     </>
                   ),
                 },

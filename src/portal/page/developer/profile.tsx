@@ -11,12 +11,12 @@ import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { signOutBy } from '../session-end.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { loadSession, session } from './developer-session.ts'
 import { EmailAddress } from './email-address.tsx'
 import { useRemove } from './use-remove.ts'
 
-const text = texts.profile
+const text = developerTexts.profile
 
 export const Profile = () => {
   const person = session.value?.person
@@ -45,9 +45,9 @@ const Person = ({ person }: { readonly person: PersonJson }) => {
   return (
     <Form
       title={text.you}
-      button={texts.keys.save}
+      button={developerTexts.keys.save}
       send={save}
-      success={({ newEmail }) => (newEmail === null ? text.saved : `${texts.access.confirmationSent} ${newEmail}`)}
+      success={({ newEmail }) => (newEmail === null ? text.saved : `${developerTexts.access.confirmationSent} ${newEmail}`)}
     >
       {errorOf => (
         <>
@@ -60,10 +60,10 @@ const Person = ({ person }: { readonly person: PersonJson }) => {
               <EmailAddress person={person} canMail={canMail} />
             </div>
           )}
-          <TextField label={texts.keys.name} name="name" required value={person.name} error={errorOf('name')} />
+          <TextField label={developerTexts.keys.name} name="name" required value={person.name} error={errorOf('name')} />
           {canMail && (
             <TextField
-              label={person.email === null ? texts.access.email : text.newEmail}
+              label={person.email === null ? developerTexts.access.email : text.newEmail}
               name="email"
               autocomplete="email"
               help={text.newEmailHelp}
@@ -102,9 +102,11 @@ const Sessions = () => {
               { title: text.signedIn, isTime: true, cell: each => formatTime(each.signedIn) },
               { title: text.lastSeen, isTime: true, cell: each => formatTime(each.lastSeen) },
               {
-                title: texts.keys.actions,
+                title: developerTexts.keys.actions,
                 cell: each =>
-                  !each.isCurrent && <RowButton label={texts.signOut} of={each.browser} onClick={() => remove(`/sessions/${each.id}`)} />,
+                  !each.isCurrent && (
+                    <RowButton label={developerTexts.signOut} of={each.browser} onClick={() => remove(`/sessions/${each.id}`)} />
+                  ),
               },
             ]}
           />
@@ -112,7 +114,7 @@ const Sessions = () => {
       </WhenLoaded>
       <p>
         <button type="button" class="quiet" onClick={() => void signOutBy(request('DELETE', '/sessions'))}>
-          {texts.signOutEverywhere}
+          {developerTexts.signOutEverywhere}
         </button>
       </p>
     </>
@@ -127,19 +129,19 @@ const Identities = () => {
   if (found.length === 0) return <Notice text={identities.error.value} />
   return (
     <>
-      <h2>{texts.access.identities}</h2>
+      <h2>{developerTexts.access.identities}</h2>
       <Notice text={error.value ?? identities.error.value} />
       <Table
-        caption={texts.access.identities}
+        caption={developerTexts.access.identities}
         keyOf={identity => identity.id}
         rows={found}
         columns={[
-          { title: texts.access.provider, cell: identity => identity.issuer },
-          { title: texts.access.linked, isTime: true, cell: identity => formatTime(identity.linked) },
+          { title: developerTexts.access.provider, cell: identity => identity.issuer },
+          { title: developerTexts.access.linked, isTime: true, cell: identity => formatTime(identity.linked) },
           {
-            title: texts.access.unlink,
+            title: developerTexts.access.unlink,
             cell: identity => (
-              <RowButton label={texts.access.unlink} of={identity.issuer} onClick={() => remove(`/identities/${identity.id}`)} />
+              <RowButton label={developerTexts.access.unlink} of={identity.issuer} onClick={() => remove(`/identities/${identity.id}`)} />
             ),
           },
         ]}
@@ -182,7 +184,7 @@ const LeaveAsOwner = ({ id, onClose }: LeaveProps) => {
       <p>{text.lastOwner}</p>
       <div class="buttons end">
         <button type="button" class="quiet" autofocus onClick={onClose}>
-          {texts.close}
+          {developerTexts.close}
         </button>
       </div>
     </Dialog>

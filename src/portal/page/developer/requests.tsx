@@ -15,7 +15,7 @@ import { Segments } from '../components/tabs.tsx'
 import { formatClock, formatLatency, formatNumber, formatOutcome, formatSeconds } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { changeQuery, followLink, navigate, query, queryMember } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { codeSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
 import { session } from './developer-session.ts'
@@ -25,7 +25,7 @@ import { indentJson, itemsOf } from './json-text.ts'
 import { findKey, keyPlaceholder } from './tab-key.ts'
 import { TryCallLink } from './try-call-link.tsx'
 
-const text = texts.requests
+const text = developerTexts.requests
 
 /** Kinds that are chosen often; any other outcome is a filter too. */
 const kinds = (['', 'failed', 'slow', 'ok'] as const).map(value => ({ value, label: value === '' ? text.all : formatOutcome(value) }))
@@ -53,7 +53,7 @@ export const Requests = () => {
       )}
       <div class="controls">
         <Segments
-          label={texts.usage.outcome}
+          label={developerTexts.usage.outcome}
           options={kinds.some(({ value }) => value === outcome) ? kinds : [...kinds, { value: outcome, label: formatOutcome(outcome) }]}
           value={outcome}
           onChange={value => chooseFilter('outcome', value)}
@@ -106,14 +106,14 @@ const open = ({ id }: RequestJson): void => changeQuery({ show: id })
 /** What is listed, of what was logged, of all calls. */
 const Counts = ({ page: { requests, requestCount, offset, calls } }: Pick<RequestListProps, 'page'>) => (
   <p class="lead">
-    {text.logged} {formatNumber(offset + 1)}–{formatNumber(offset + requests.length)} {texts.of} {formatNumber(requestCount)}
+    {text.logged} {formatNumber(offset + 1)}–{formatNumber(offset + requests.length)} {developerTexts.of} {formatNumber(requestCount)}
     {/* What was logged is known some seconds before it is counted. */}
     {calls !== null && calls >= requestCount && (
       <>
         {' · '}
         {text.allCalls} {formatNumber(calls)}, {text.countedOn}{' '}
         <a href={linkWithFilters('/usage')} onClick={followLink}>
-          {texts.pages.usage}
+          {developerTexts.pages.usage}
         </a>
       </>
     )}
@@ -137,7 +137,7 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
         actions={
           isFiltered() ? (
             <button type="button" class="quiet" onClick={() => navigate('/requests')}>
-              {texts.usage.clearFilters}
+              {developerTexts.usage.clearFilters}
             </button>
           ) : (
             <TryCallLink />
@@ -151,13 +151,13 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
     <>
       <Counts page={page} />
       <Table
-        caption={texts.pages.requests}
+        caption={developerTexts.pages.requests}
         keyOf={row => row.id}
         rows={requests}
         onOpen={open}
         columns={[
           {
-            title: texts.usage.time,
+            title: developerTexts.usage.time,
             narrow: 'end',
             cell: row => (
               <button
@@ -171,7 +171,7 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
             ),
           },
           {
-            title: texts.usage.outcome,
+            title: developerTexts.usage.outcome,
             narrow: 'state',
             cell: row => (
               <>
@@ -184,15 +184,15 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
               </>
             ),
           },
-          { title: texts.usage.method, narrow: 'name', cell: row => <FilterButton dimension="method" value={row.method} /> },
-          { title: texts.usage.network, cell: row => <FilterButton dimension="network" value={row.network} /> },
+          { title: developerTexts.usage.method, narrow: 'name', cell: row => <FilterButton dimension="method" value={row.method} /> },
+          { title: developerTexts.usage.network, cell: row => <FilterButton dimension="network" value={row.network} /> },
           {
-            title: texts.usage.key,
+            title: developerTexts.usage.key,
             narrow: 'rest',
             cell: row => <FilterButton dimension="key" value={row.key} name={nameOfKey(row.key)} />,
           },
           { title: text.duration, narrow: 'restEnd', isNumber: true, cell: row => formatLatency(row.durationMs) },
-          { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
+          { title: developerTexts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
         ]}
       />
       <div class="pager">
@@ -246,7 +246,7 @@ const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
         <section aria-label={text.why}>
           <h3>{text.why}</h3>
           {message !== null && <p data-testid="message">{message}</p>}
-          <h3>{texts.errors.advice}</h3>
+          <h3>{developerTexts.errors.advice}</h3>
           <p data-testid="why">{advice}</p>
         </section>
       )}
@@ -258,7 +258,7 @@ const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
       )}
       {isCut && <p class="help">{text.cut}</p>}
       {params !== null && !isCut && <RequestCode network={network} method={method} params={params} secret={key && findKey(key)} />}
-      <RequestFacts shown={shown} of={[[texts.usage.key, keys.nameOf(id)]]} />
+      <RequestFacts shown={shown} of={[[developerTexts.usage.key, keys.nameOf(id)]]} />
       <div class="buttons end">
         <a class="button quiet" href={`/usage?${new URLSearchParams({ method, by: 'outcome' })}`} onClick={followLink}>
           {text.usageOfMethod}
@@ -329,7 +329,7 @@ const LogSettings = ({ log, onSaved, onClose }: LogSettingsProps) => {
       {log.isOffered && !log.offersParams && <p>{text.noParamsByOperator}</p>}
       {!isOwner && <p class="help">{text.ownersOnly}</p>}
       {isOwner && log.isOffered && (
-        <Form title={text.whatIsLogged} heading="none" button={texts.alerts.save} send={save} onCancel={onClose}>
+        <Form title={text.whatIsLogged} heading="none" button={developerTexts.alerts.save} send={save} onCancel={onClose}>
           {() => (
             <fieldset class="choices">
               <legend class="unseen">{text.whatIsLogged}</legend>

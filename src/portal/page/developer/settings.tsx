@@ -12,10 +12,10 @@ import { showToast } from '../components/toast.tsx'
 import { Facts } from '../components/facts.tsx'
 import { formatMonth, formatSeconds, formatTime } from '../format.ts'
 import { get, request, useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { account, session } from './developer-session.ts'
 
-const text = texts.settings
+const text = developerTexts.settings
 
 /** What is the account's, not a person's. */
 export const Settings = () => {
@@ -91,7 +91,7 @@ const AccountChanges = () => {
                 keyOf={({ time, action, target }) => `${time} ${action} ${target}`}
                 rows={changes}
                 columns={[
-                  { title: texts.usage.time, isTime: true, cell: change => <Line text={formatSeconds(change.time)} /> },
+                  { title: developerTexts.usage.time, isTime: true, cell: change => <Line text={formatSeconds(change.time)} /> },
                   {
                     title: text.by,
                     cell: ({ by }) => <Line text={nameAuthor(by)} />,

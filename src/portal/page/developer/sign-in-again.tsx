@@ -1,9 +1,9 @@
 import { Notice } from '../components/controls.tsx'
 import { Brand } from '../components/shell.tsx'
 import { connectionProblem } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 
-const text = texts.signIn
+const text = developerTexts.signIn
 
 /** In another tab: in this one, a link or a provider would load another page in place of what was typed. */
 export const SignInAgain = () => (

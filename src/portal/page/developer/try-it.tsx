@@ -10,7 +10,7 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, followLink, query } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { Answer, isSuccess } from './call-answer.tsx'
 import { codeSamples, subscriptionSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
@@ -29,7 +29,7 @@ import { fillForm, formVersion, keepTyped, pastCalls, recordCall, showPastCall, 
 import type { Typed } from './try-state.ts'
 import { defaultsOf, readParams, typedOf, withExamples } from './typed-params.ts'
 
-const text = texts.tryIt
+const text = developerTexts.tryIt
 
 const firstMethod = 'eth_blockNumber'
 const subscribeMethod = 'eth_subscribe'
@@ -138,7 +138,7 @@ const CallForm = ({ network, method, given, keys }: CallFormProps) => {
       answer.value = await sendCall(network, key, name, sent)
       recordCall({ ...call, isOk: isSuccess(answer.value.body), durationMs: answer.value.durationMs })
     } catch {
-      error.value = texts.notSent
+      error.value = developerTexts.notSent
     } finally {
       isSending.value = false
     }
@@ -155,7 +155,7 @@ const CallForm = ({ network, method, given, keys }: CallFormProps) => {
             {isSubscription ? text.subscribe : text.send}
           </button>
           <span class="lead">
-            {text.cost} <strong data-testid="cost">{formatNumber(method.credits)}</strong> {texts.credits.toLowerCase()}
+            {text.cost} <strong data-testid="cost">{formatNumber(method.credits)}</strong> {developerTexts.credits.toLowerCase()}
           </span>
           {params.length > 0 && (
             <button type="button" class="quiet" onClick={() => fillForm(name, withExamples(params, typed.value))}>
@@ -189,22 +189,23 @@ const MethodDocs = ({ method: { name, params, credits, verification, eventCredit
     <p>{summaryOf(name)}</p>
     <dl class="docs">
       <div>
-        <dt>{texts.plan.credits}</dt>
+        <dt>{developerTexts.plan.credits}</dt>
         <dd>
           {formatNumber(credits)}
-          {eventCredits?.['logs'] !== undefined && `, ${texts.keys.and} ${formatNumber(eventCredits['logs'])} ${texts.plan.perKiBOfLogs}`}
+          {eventCredits?.['logs'] !== undefined &&
+            `, ${developerTexts.keys.and} ${formatNumber(eventCredits['logs'])} ${developerTexts.plan.perKiBOfLogs}`}
         </dd>
       </div>
       {verification !== undefined && (
         <div>
-          <dt>{texts.plan.verification}</dt>
+          <dt>{developerTexts.plan.verification}</dt>
           <dd>{verification}</dd>
         </div>
       )}
     </dl>
     <p>
       <a href={`/usage?${new URLSearchParams({ method: name, by: 'outcome' })}`} onClick={followLink}>
-        {texts.requests.usageOfMethod}
+        {developerTexts.requests.usageOfMethod}
       </a>
     </p>
   </section>
@@ -225,7 +226,7 @@ const History = () =>
             <button type="button" class="quiet" onClick={() => showPastCall(call)}>
               <code>{call.method}</code>
               <span>
-                <Badge tone={call.isOk ? 'ok' : 'danger'}>{call.isOk ? texts.outcomes.ok : texts.outcomes.failed}</Badge>
+                <Badge tone={call.isOk ? 'ok' : 'danger'}>{call.isOk ? developerTexts.outcomes.ok : developerTexts.outcomes.failed}</Badge>
                 <time dateTime={call.time}>{formatMoment(call.time, now.value)}</time>
               </span>
             </button>

@@ -15,13 +15,13 @@ import { Segments } from '../components/tabs.tsx'
 import { formatDay, formatLatency, formatNumber, formatOutcome, formatShare, formatSince } from '../format.ts'
 import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { account } from './developer-session.ts'
 import { TryCallLink } from './try-call-link.tsx'
 import { FilterButton, FilterChips, RangePicker, chooseFilter, chooseTime, dimensions, nameOfValue, rangeAndFilters } from './filters.tsx'
 import { useKeyNames } from './key-names.ts'
 
-const text = texts.usage
+const text = developerTexts.usage
 
 const dimensionOptions = dimensions.map(value => ({ value, label: text[value] }))
 
@@ -142,7 +142,7 @@ const Kept = ({ report: { times, end, keptFrom } }: Pick<UsageChartProps, 'repor
   const isRunning = Date.parse(end) > now.value
   return (
     <>
-      {!isMonth && isRunning && <p class="lead">{`${texts.calls} ${formatSince(from)}.`}</p>}
+      {!isMonth && isRunning && <p class="lead">{`${developerTexts.calls} ${formatSince(from)}.`}</p>}
       {isMonth && (
         <p class="lead">
           {formatDay(new Date(from))} – {formatDay(last)}, {last.getUTCFullYear()}. {text.months}
@@ -159,10 +159,10 @@ const Kept = ({ report: { times, end, keptFrom } }: Pick<UsageChartProps, 'repor
 
 const Totals = ({ total: { calls, failed, credits, p50Ms, p95Ms } }: { readonly total: UsageSeries }) => (
   <div class="card figures">
-    <Figure label={texts.calls} value={formatNumber(calls)} note={`${formatNumber(failed)} ${text.ofThemFailed}`} testId="calls" />
+    <Figure label={developerTexts.calls} value={formatNumber(calls)} note={`${formatNumber(failed)} ${text.ofThemFailed}`} testId="calls" />
     <Figure label={text.success} value={formatShare(calls - failed, calls)} />
     <Figure label={text.latency} value={formatLatency(p50Ms)} note={`${text.p95}: ${formatLatency(p95Ms)}`} />
-    <Figure label={texts.credits} value={formatNumber(credits)} />
+    <Figure label={developerTexts.credits} value={formatNumber(credits)} />
   </div>
 )
 
@@ -279,7 +279,7 @@ interface UsageTableProps {
 
 const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) => (
   <Table
-    caption={`${texts.pages.usage} ${text.by} ${text[by]}`}
+    caption={`${developerTexts.pages.usage} ${text.by} ${text[by]}`}
     keyOf={row => row.name}
     rows={groups}
     total={{ ...total, name: text.total }}
@@ -288,12 +288,12 @@ const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) 
         title: text[by],
         cell: row => (row.name === text.total ? text.total : <FilterButton dimension={by} value={row.name} name={nameOf(row)} />),
       },
-      { title: texts.calls, isNumber: true, cell: row => formatNumber(row.calls) },
+      { title: developerTexts.calls, isNumber: true, cell: row => formatNumber(row.calls) },
       { title: text.failed, isNumber: true, cell: row => formatNumber(row.failed) },
       { title: text.success, isNumber: true, cell: row => formatShare(row.calls - row.failed, row.calls) },
       { title: text.p50, isNumber: true, cell: row => formatLatency(row.p50Ms) },
       { title: text.p95, isNumber: true, cell: row => formatLatency(row.p95Ms) },
-      { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
+      { title: developerTexts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
       {
         title: text.share,
         isNumber: true,

@@ -4,14 +4,14 @@ import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, Notice, Select } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import type { Loaded } from '../request.ts'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 import { codeSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
 import type { PickNetwork } from './preferred-network.ts'
 import { keyPlaceholder } from './tab-key.ts'
 import { AddToWallet } from './wallet.tsx'
 
-const text = texts.useKey
+const text = developerTexts.useKey
 
 /** Every network has it, and it needs no parameters. */
 const firstMethod = 'eth_blockNumber'
@@ -40,8 +40,8 @@ export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [],
     title: text.url,
     content: () => (
       <div class="urls">
-        <CopyText text={url} label={`${texts.networks.http} ${network.name}`} />
-        <CopyText text={`${network.ws}/ws/v3/${key}`} label={`${texts.networks.ws} ${network.name}`} />
+        <CopyText text={url} label={`${developerTexts.networks.http} ${network.name}`} />
+        <CopyText text={`${network.ws}/ws/v3/${key}`} label={`${developerTexts.networks.ws} ${network.name}`} />
       </div>
     ),
   }
@@ -53,7 +53,7 @@ export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [],
       {allowed.length > 1 && (
         <div class="controls">
           <Select
-            label={texts.tryIt.network}
+            label={developerTexts.tryIt.network}
             options={allowed.map(({ name }) => name)}
             value={network.name}
             onChange={name => (chosen.value = name)}

@@ -4,9 +4,9 @@ import { CopyText, Notice } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
 import { showToast } from '../components/toast.tsx'
 import { Facts } from '../components/facts.tsx'
-import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 
-const text = texts.wallet
+const text = developerTexts.wallet
 
 /** EIP-1193, which extensions of browsers add to the page. */
 interface Wallet {
@@ -43,7 +43,7 @@ export const AddToWallet = ({ network: { name, chainId }, url }: { readonly netw
       <Facts
         of={[
           [text.name, name],
-          [texts.networks.chainId, String(chainId)],
+          [developerTexts.networks.chainId, String(chainId)],
           [text.symbol, symbol],
         ]}
       />
