@@ -150,7 +150,7 @@ t.test('src imports plugins only through their list, for the command line and fo
 const packageUsers: Readonly<Record<string, string>> = {
   koa: 'src/(server|portal)/',
   '@koa/router': 'src/portal/',
-  'koa-session': 'src/portal/sessions.ts',
+  'koa-session': 'src/portal/people/sessions.ts',
   diff: 'src/util/line-diff.ts',
   lmdb: 'src/store/lmdb/',
   '@redis/client': 'src/store/redis/',

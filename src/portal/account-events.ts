@@ -4,7 +4,7 @@ import type { Timer } from '../services/clock.ts'
 import { openEventStream } from '../server/event-stream.ts'
 import type { EventStream } from '../server/event-stream.ts'
 import { ApiError } from './api-errors.ts'
-import type { Person } from './people.ts'
+import type { Person } from './people/people.ts'
 import type { PortalServices } from './portal-services.ts'
 import { readAccountReport } from './routes/account.ts'
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RecordKind, RecordStore, StoredRecord } from '../store/record-store.ts'
 import type { Json } from '../util/json.ts'
-import { randomId } from './random-tokens.ts'
+import { randomId } from './people/random-tokens.ts'
 import type { RecordServices } from './record-services.ts'
 
 /** Of a gateway that dies while it holds the lock. */

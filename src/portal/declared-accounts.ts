@@ -11,9 +11,9 @@ import type { AccountChange, AccountRow, Declaration } from '../store/store.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { isoTimeOrNull } from '../util/dates.ts'
 import { ApiError } from './api-errors.ts'
-import { findPersonByEmail, listPeople } from './people.ts'
-import type { Person, PersonWithoutEmail } from './people.ts'
-import { addToAccount, giveEmail, giveRole, removeFromAccount, requireOtherOwner } from './person-changes.ts'
+import { findPersonByEmail, listPeople } from './people/people.ts'
+import type { Person, PersonWithoutEmail } from './people/people.ts'
+import { addToAccount, giveEmail, giveRole, removeFromAccount, requireOtherOwner } from './people/person-changes.ts'
 import type { ChangeServices } from './record-services.ts'
 
 interface DeclarationServices extends ChangeServices {

@@ -8,8 +8,8 @@ import { compressJson } from './compression.ts'
 import { servePage } from './page-files.ts'
 import type { PageOptions } from './page-files.ts'
 import { refuseCrossSite, securityHeaders } from './security.ts'
-import { sessionCookieName, sessionMiddleware } from './sessions.ts'
-import type { SessionOptions } from './sessions.ts'
+import { sessionCookieName, sessionMiddleware } from './people/sessions.ts'
+import type { SessionOptions } from './people/sessions.ts'
 
 interface PageAppOptions {
   readonly log: Log

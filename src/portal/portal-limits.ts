@@ -3,7 +3,7 @@ import { AttemptLimit } from '../util/attempt-limit.ts'
 import type { AttemptLimitOptions } from '../util/attempt-limit.ts'
 import { dayMs, hourMs } from '../util/dates.ts'
 import { tooManyAttempts } from './api-errors.ts'
-import { toMailbox } from './mailbox.ts'
+import { toMailbox } from './mail/mailbox.ts'
 
 interface PortalLimit extends Pick<AttemptLimit, 'record'> {
   /** Has `who` made as many attempts as are allowed? */

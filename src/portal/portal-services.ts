@@ -10,13 +10,13 @@ import type { AccountRow } from '../store/store.ts'
 import { ApiError } from './api-errors.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { Brand } from './brand.ts'
-import type { OidcProvider } from './oidc-provider.ts'
-import { authorOf } from './people.ts'
-import type { Person } from './people.ts'
+import type { OidcProvider } from './people/oidc-provider.ts'
+import { authorOf } from './people/people.ts'
+import type { Person } from './people/people.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
 import type { PortalLimits } from './portal-limits.ts'
-import type { SendMail } from './mailer.ts'
-import type { SignUpOptions } from './sign-up.ts'
+import type { SendMail } from './mail/mailer.ts'
+import type { SignUpOptions } from './people/sign-up.ts'
 
 /** A method that a network offers. */
 export interface PortalMethod {

@@ -3,9 +3,9 @@ import type { JsonSchema } from '../config/schema.ts'
 import type { Infer, ObjectSchema } from '../plugin/options-schema.ts'
 import { ApiError } from './api-errors.ts'
 import { checkInput } from './check-input.ts'
-import { hasRole } from './people.ts'
+import { hasRole } from './people/people.ts'
 import type { Role } from '../services/accounts/account-fields.ts'
-import type { Person } from './people.ts'
+import type { Person } from './people/people.ts'
 import type { PortalServices } from './portal-services.ts'
 
 /** What the API's description says of a route. */

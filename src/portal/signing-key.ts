@@ -1,7 +1,7 @@
 import { Secret } from '../plugin/secret.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
-import { generateToken } from './random-tokens.ts'
+import { generateToken } from './people/random-tokens.ts'
 
 /** What signs: `portal.secret` of the configuration; without it, a key that the first gateway writes into the store. */
 export const readSigningKey = async (

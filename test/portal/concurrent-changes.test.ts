@@ -1,10 +1,10 @@
 import { EventEmitter, once } from 'node:events'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
-import { createAccessToken, listAccessTokens } from '../../src/portal/access-tokens.ts'
+import { createAccessToken, listAccessTokens } from '../../src/portal/people/access-tokens.ts'
 import { defaultRateRule, editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { oneAtATime, tryLock } from '../../src/portal/concurrent-changes.ts'
-import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
+import { personOfIdentity } from '../../src/portal/people/oidc-identities.ts'
 import {
   addNewPerson,
   addPerson,
@@ -16,8 +16,8 @@ import {
   setEmail,
   unlinkIdentity,
   verifyEmail,
-} from '../../src/portal/people.ts'
-import type { Person } from '../../src/portal/people.ts'
+} from '../../src/portal/people/people.ts'
+import type { Person } from '../../src/portal/people/people.ts'
 import type { PortalServices } from '../../src/portal/portal-services.ts'
 import { checkInput } from '../../src/portal/check-input.ts'
 import type { Route, RouteRequest } from '../../src/portal/route.ts'

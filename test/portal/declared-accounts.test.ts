@@ -7,7 +7,7 @@ import { formatAccounts, readAccountFiles } from '../../src/config/account-files
 import type { ExportedAccount } from '../../src/config/account-files.ts'
 import { applyAccounts, exportAccounts, mergeChanges, planAccounts, shownChanges } from '../../src/portal/declared-accounts.ts'
 import type { DeclarationRequest, DeclaredChange } from '../../src/portal/declared-accounts.ts'
-import { addNewPerson, findPersonByEmail, listPeople, removePerson, setEmail } from '../../src/portal/people.ts'
+import { addNewPerson, findPersonByEmail, listPeople, removePerson, setEmail } from '../../src/portal/people/people.ts'
 import { monthOf, readChanges } from '../../src/services/accounts/change-history.ts'
 import { removeDeletedAccounts } from '../../src/services/accounts/account-deletion.ts'
 import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'

@@ -10,14 +10,14 @@ import {
   listInvitations,
   removeInvitation,
   renewInvitation,
-} from '../../src/portal/invitations.ts'
-import { confirmEmail, createAddressToken, mailConfirmation, withAddressToken } from '../../src/portal/one-time-links.ts'
-import type { SendMail } from '../../src/portal/mailer.ts'
-import { addPerson, findPerson, listPeople, setEmail } from '../../src/portal/people.ts'
+} from '../../src/portal/people/invitations.ts'
+import { confirmEmail, createAddressToken, mailConfirmation, withAddressToken } from '../../src/portal/people/one-time-links.ts'
+import type { SendMail } from '../../src/portal/mail/mailer.ts'
+import { addPerson, findPerson, listPeople, setEmail } from '../../src/portal/people/people.ts'
 import { openPortalLimits } from '../../src/portal/portal-limits.ts'
 import { sessionRoutes } from '../../src/portal/routes/session.ts'
-import { signInWithAddress } from '../../src/portal/proven-addresses.ts'
-import { signUpWithEmail } from '../../src/portal/sign-up.ts'
+import { signInWithAddress } from '../../src/portal/people/proven-addresses.ts'
+import { signUpWithEmail } from '../../src/portal/people/sign-up.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { dayMs } from '../../src/util/dates.ts'

@@ -3,8 +3,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Koa from 'koa'
 import type { Test } from 'tap'
-import { sessionMiddleware } from '../../src/portal/sessions.ts'
-import type { SessionOptions } from '../../src/portal/sessions.ts'
+import { sessionMiddleware } from '../../src/portal/people/sessions.ts'
+import type { SessionOptions } from '../../src/portal/people/sessions.ts'
 
 /** An application with the sessions of the portal alone. Requests its paths with a cookie, and resolves with the cookie that is set. */
 export const startSessionApp = async (

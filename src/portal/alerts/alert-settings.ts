@@ -3,7 +3,7 @@ import { neverExpires } from '../../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
 import { isJsonObject } from '../../util/json.ts'
 import type { Json } from '../../util/json.ts'
-import { randomId } from '../random-tokens.ts'
+import { randomId } from '../people/random-tokens.ts'
 import type { WebhookFormat } from './message-format.ts'
 
 /** When calls of an account fail, or are slow, so often that somebody is told. */

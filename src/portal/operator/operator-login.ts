@@ -5,7 +5,7 @@ import type { Clock } from '../../services/clock.ts'
 import type { Log } from '../../services/log.ts'
 import { ApiError, tooManyAttempts } from '../api-errors.ts'
 import { checkInput } from '../check-input.ts'
-import { sessionOf, signIn, signOut } from '../sessions.ts'
+import { sessionOf, signIn, signOut } from '../people/sessions.ts'
 
 /** Cookies of one host are sent to all its ports: the dashboard's has another name. */
 export const operatorCookieName = 'tollgate-operator'

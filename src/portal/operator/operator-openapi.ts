@@ -1,7 +1,7 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import { count, errorSchema, flag, listOf, number, object, openApiDocument, partialObject, text } from '../openapi.ts'
 import { operationSchemas } from '../operations/index.ts'
-import { isHttps, sessionCookieName } from '../sessions.ts'
+import { isHttps, sessionCookieName } from '../people/sessions.ts'
 import { configurationSchemas } from './configuration-routes.ts'
 import { operatorCookieName } from './operator-login.ts'
 import type { OperatorRoute } from './operator-route.ts'

@@ -3,7 +3,7 @@ import type { Clock } from '../../services/clock.ts'
 import { unexpired } from '../../store/record-store.ts'
 import type { StoredRecord } from '../../store/record-store.ts'
 import { StoreError } from '../../store/store.ts'
-import type { SessionOptions } from '../sessions.ts'
+import type { SessionOptions } from '../people/sessions.ts'
 
 type SessionStore = SessionOptions['store']
 

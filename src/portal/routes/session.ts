@@ -1,9 +1,9 @@
 import { emailAddress } from '../../services/accounts/account-fields.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import { ApiError, notFound } from '../api-errors.ts'
-import { findInvitationsTo, removeInvitation } from '../invitations.ts'
-import { signInText } from '../mail-texts.ts'
-import { sendInBackground } from '../mailer.ts'
+import { findInvitationsTo, removeInvitation } from '../people/invitations.ts'
+import { signInText } from '../mail/mail-texts.ts'
+import { sendInBackground } from '../mail/mailer.ts'
 import {
   createAddressToken,
   findAddressToken,
@@ -13,18 +13,18 @@ import {
   signInUrl,
   useSignInToken,
   withAddressToken,
-} from '../one-time-links.ts'
+} from '../people/one-time-links.ts'
 import { schemaRef } from '../openapi.ts'
-import { findPerson, findPersonByEmail } from '../people.ts'
-import type { Person } from '../people.ts'
-import { personJson } from '../person-json.ts'
+import { findPerson, findPersonByEmail } from '../people/people.ts'
+import type { Person } from '../people/people.ts'
+import { personJson } from '../people/person-json.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 import type { SessionControl } from '../route.ts'
-import { choiceOf, signInWithAddress } from '../proven-addresses.ts'
-import type { SignInChoice } from '../proven-addresses.ts'
-import { maySignUp } from '../sign-up.ts'
+import { choiceOf, signInWithAddress } from '../people/proven-addresses.ts'
+import type { SignInChoice } from '../people/proven-addresses.ts'
+import { maySignUp } from '../people/sign-up.ts'
 
 const sessionSchema = schemaRef('Session')
 

@@ -2,7 +2,7 @@ import { isoTime } from '../../util/dates.ts'
 import { notFound } from '../api-errors.ts'
 import { flag, listOf, object, schemaRef, text, textOrNull, time } from '../openapi.ts'
 import { defineRoute } from '../route.ts'
-import { listSessions, signOutEverywhere } from '../sessions.ts'
+import { listSessions, signOutEverywhere } from '../people/sessions.ts'
 
 /** A browser in which the person is signed in. */
 export interface SessionListItem {

@@ -1,6 +1,6 @@
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
-import type { AccessToken } from '../access-tokens.ts'
+import { createAccessToken, listAccessTokens } from '../people/access-tokens.ts'
+import type { AccessToken } from '../people/access-tokens.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { oneAtATime } from '../concurrent-changes.ts'
 import { givenName, listOf, schemaRef } from '../openapi.ts'

@@ -1,7 +1,7 @@
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
-import { createSignInToken } from '../../../src/portal/one-time-links.ts'
-import { addPerson, listPeople, setEmail } from '../../../src/portal/people.ts'
+import { createSignInToken } from '../../../src/portal/people/one-time-links.ts'
+import { addPerson, listPeople, setEmail } from '../../../src/portal/people/people.ts'
 import {
   deleteAccount,
   deletionDelayMs,

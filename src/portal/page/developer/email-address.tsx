@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { PersonJson } from '../../person-json.ts'
+import type { PersonJson } from '../../people/person-json.ts'
 import { Badge } from '../components/badge.tsx'
 import { formatTime } from '../format.ts'
 import { request } from '../request.ts'

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import type { Role } from '../../../services/accounts/account-fields.ts'
-import type { PersonJson } from '../../person-json.ts'
+import type { PersonJson } from '../../people/person-json.ts'
 import type { NewPersonJson, PersonLinkJson } from '../../routes/people.ts'
 import type { SignInOptions } from '../../routes/session.ts'
 import { Badge } from '../components/badge.tsx'

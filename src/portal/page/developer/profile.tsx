@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { PersonJson } from '../../person-json.ts'
+import type { PersonJson } from '../../people/person-json.ts'
 import type { IdentityJson } from '../../routes/oidc.ts'
 import type { SignInOptions } from '../../routes/session.ts'
 import type { SessionListItem } from '../../routes/sessions.ts'

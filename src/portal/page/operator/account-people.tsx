@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { PersonJson } from '../../person-json.ts'
+import type { PersonJson } from '../../people/person-json.ts'
 import { Badge } from '../components/badge.tsx'
 import { RowButton, WhenLoaded } from '../components/controls.tsx'
 import { ConfirmDialog } from '../components/dialog.tsx'

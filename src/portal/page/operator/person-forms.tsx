@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { Role } from '../../../services/accounts/account-fields.ts'
-import type { PersonJson } from '../../person-json.ts'
+import type { PersonJson } from '../../people/person-json.ts'
 import { TextField } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'

@@ -1,11 +1,11 @@
 import { createHmac } from 'node:crypto'
 import type { Configuration, ClientAuth } from 'openid-client'
-import type { Secret } from '../plugin/secret.ts'
-import type { Clock } from '../services/clock.ts'
-import type { Log } from '../services/log.ts'
-import { singleFlight } from '../util/async.ts'
-import { ApiError } from './api-errors.ts'
-import { emailAddress } from '../services/accounts/account-fields.ts'
+import type { Secret } from '../../plugin/secret.ts'
+import type { Clock } from '../../services/clock.ts'
+import type { Log } from '../../services/log.ts'
+import { singleFlight } from '../../util/async.ts'
+import { ApiError } from '../api-errors.ts'
+import { emailAddress } from '../../services/accounts/account-fields.ts'
 
 export interface OidcOptions {
   readonly issuer: string

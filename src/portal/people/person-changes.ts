@@ -1,11 +1,11 @@
-import type { Role } from '../services/accounts/account-fields.ts'
-import type { RecordStore } from '../store/record-store.ts'
-import { ApiError, notFound } from './api-errors.ts'
-import { oneAtATime } from './concurrent-changes.ts'
+import type { Role } from '../../services/accounts/account-fields.ts'
+import type { RecordStore } from '../../store/record-store.ts'
+import { ApiError, notFound } from '../api-errors.ts'
+import { oneAtATime } from '../concurrent-changes.ts'
 import { addNewPerson, changeRole, isLastOwner, peopleLock, removePerson, renamePerson, setEmail, setNewEmail } from './people.ts'
 import type { Person, PersonWithoutEmail } from './people.ts'
 import { signOutEverywhere } from './sessions.ts'
-import type { ChangeServices } from './record-services.ts'
+import type { ChangeServices } from '../record-services.ts'
 
 // What owners, operators and people themselves change of a person, each change in the log of changes.
 

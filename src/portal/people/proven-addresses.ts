@@ -1,5 +1,5 @@
-import { isoTime } from '../util/dates.ts'
-import { ApiError } from './api-errors.ts'
+import { isoTime } from '../../util/dates.ts'
+import { ApiError } from '../api-errors.ts'
 import { acceptInvitation, findInvitationsTo } from './invitations.ts'
 import { linkNewIdentity, verifiedPerson } from './oidc-identities.ts'
 import type { ProvenAddress } from './one-time-links.ts'

@@ -1,13 +1,13 @@
-import { neverExpires } from '../store/record-store.ts'
-import type { RecordStore, StoredRecord } from '../store/record-store.ts'
-import { isJsonObject } from '../util/json.ts'
-import { ApiError } from './api-errors.ts'
+import { neverExpires } from '../../store/record-store.ts'
+import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
+import { isJsonObject } from '../../util/json.ts'
+import { ApiError } from '../api-errors.ts'
 import type { OidcIdentity, OidcProvider } from './oidc-provider.ts'
 import type { ProvenAddress } from './one-time-links.ts'
 import { findPerson, findPersonByEmail, verifyEmail } from './people.ts'
 import type { LinkedIdentity, Person } from './people.ts'
 import { hashToken } from './random-tokens.ts'
-import type { RecordServices } from './record-services.ts'
+import type { RecordServices } from '../record-services.ts'
 
 /**
  * The person of an identity, or the verified e-mail address that no person has. At the first sign-in the address finds them; from then on

@@ -1,12 +1,12 @@
 import type Koa from 'koa'
 import { createSession } from 'koa-session'
-import type { Clock } from '../services/clock.ts'
-import type { RecordStore, StoredRecord } from '../store/record-store.ts'
-import type { Json } from '../util/json.ts'
+import type { Clock } from '../../services/clock.ts'
+import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
+import type { Json } from '../../util/json.ts'
 import { browserName } from './browser-name.ts'
 import type { Person } from './people.ts'
 import { generateToken, hashToken } from './random-tokens.ts'
-import type { SignInSecret } from './route.ts'
+import type { SignInSecret } from '../route.ts'
 
 /** A session ends after this time without a request. */
 const idleTimeoutMs = 1_800_000

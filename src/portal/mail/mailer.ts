@@ -1,5 +1,5 @@
-import type { Secret } from '../plugin/secret.ts'
-import type { Log } from '../services/log.ts'
+import type { Secret } from '../../plugin/secret.ts'
+import type { Log } from '../../services/log.ts'
 
 export interface MailOptions {
   /** `smtp://USER:PASSWORD@HOST:PORT`, or `smtps://` for TLS from the first byte. */

@@ -1,6 +1,6 @@
-import { isoDate, isoTimeOrNull } from '../util/dates.ts'
-import { nameOf } from './brand.ts'
-import type { NamedBrand } from './brand.ts'
+import { isoDate, isoTimeOrNull } from '../../util/dates.ts'
+import { nameOf } from '../brand.ts'
+import type { NamedBrand } from '../brand.ts'
 import type { Mail } from './mailer.ts'
 
 // What each mail says, but for alerts, which webhooks get too. A mail that nobody asked for must do no harm: it says what to do then.
