@@ -258,7 +258,13 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await page.textContent('[data-testid=cost]'), '80')
     await page.click('button[type=submit]')
     t.match(await page.textContent('[data-testid=response]'), /"result": "0x7"/)
-    t.match(await page.textContent('[role=tabpanel]'), /curl -s [^]*eth_gasPrice/)
+    const code = (await page.textContent('[role=tabpanel]')) ?? ''
+    t.match(code, /curl -s [^]*eth_gasPrice/)
+    t.match(code, `/v3/${key}`, 'the code has the chosen key')
+    await page.selectOption('select:has(option:text-is("Another key"))', '')
+    await page.waitForSelector('[role=tabpanel]:has-text("/v3/API_KEY")')
+    await page.fill('[name=key]', key)
+    await page.waitForSelector(`[role=tabpanel]:has-text("/v3/${key}")`)
     t.match(await page.textContent('section[aria-label="About the method"]'), /^eth_gasPrice\(\)A gas price/)
   })
 
@@ -360,10 +366,10 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       await page.click('[role=tab]:text-is("web3.py")')
       t.match(await page.textContent('[role=tabpanel] pre'), 'flush=True')
       await page.click('[role=tab]:text-is("viem")')
-      t.match(await page.textContent('[role=tabpanel] pre'), /webSocket\('ws:.*\/ws\/v3\/API_KEY'\)[^]*params: \["newHeads"\]/)
+      t.match(await page.textContent('[role=tabpanel] pre'), new RegExp(`webSocket\\('ws:.*/ws/v3/${key}'\\)[^]*params: \\["newHeads"\\]`))
       for (const language of ['viem', 'JavaScript']) {
         await page.click(`[role=tab]:text-is("${language}")`)
-        const code = ((await page.textContent('[role=tabpanel] pre')) ?? '').replace('API_KEY', key)
+        const code = (await page.textContent('[role=tabpanel] pre')) ?? ''
         t.match(await firstHashOf(code, () => chain.request('anvil_mine', '0x1')), /^0x[0-9a-f]{64}$/, `${language} shows blocks`)
       }
       await page.click('button:has-text("Subscribe")')

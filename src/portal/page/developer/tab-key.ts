@@ -43,3 +43,6 @@ export const isGuideOpen = signal(false)
 
 /** In place of a key in URLs and code. */
 export const keyPlaceholder = 'API_KEY'
+
+/** The key of this tab for URLs and code, once it is whole. */
+export const keyInCode = (): string => (isKey(tabKey.value) ? tabKey.value : keyPlaceholder)

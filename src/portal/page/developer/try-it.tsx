@@ -22,7 +22,7 @@ import { ParamFields } from './param-fields.tsx'
 import { usePreferredNetwork } from './preferred-network.ts'
 import { Subscription } from './subscription.tsx'
 import type { Subscribing } from './subscription.tsx'
-import { isKey, keepKey, keyPlaceholder, knownKeys, tabKey } from './tab-key.ts'
+import { isKey, keepKey, keyInCode, knownKeys, tabKey } from './tab-key.ts'
 import { sendCall } from './try-call.ts'
 import type { CallAnswer } from './try-call.ts'
 import { fillForm, formVersion, keepTyped, pastCalls, recordCall, showPastCall, typedByMethod } from './try-state.ts'
@@ -177,8 +177,8 @@ const CallForm = ({ network, method, given, keys }: CallFormProps) => {
 /** Events come over a WebSocket alone. */
 const samplesOf = ({ http, ws, chainId }: NetworkJson, method: string, params: readonly string[]) =>
   method === subscribeMethod
-    ? subscriptionSamples({ url: `${ws}/ws/v3/${keyPlaceholder}`, method, params })
-    : codeSamples({ url: `${http}/v3/${keyPlaceholder}`, chainId, method, params })
+    ? subscriptionSamples({ url: `${ws}/ws/v3/${keyInCode()}`, method, params })
+    : codeSamples({ url: `${http}/v3/${keyInCode()}`, chainId, method, params })
 
 /** What the form does not say beside its fields. */
 const MethodDocs = ({ method: { name, params, credits, verification, eventCredits } }: { readonly method: PortalMethod }) => (
