@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { severityOfFailures } from '../../src/portal/failure-share.ts'
-import { axisRangeMs } from '../../src/portal/page/components/plot-geometry.ts'
+import { axisRangeMs, linePartsOf } from '../../src/portal/page/components/plot-geometry.ts'
 import {
   formatAgeSince,
   formatCompact,
@@ -32,6 +32,17 @@ t.test('the age of what began in a second is that of the second which is shown',
   const ages = ['2026-01-31T14:05:09.000Z', '2026-01-31T14:05:09.999Z', '2026-01-31T14:05:21.900Z'].map(began => formatAgeSince(began, end))
   t.same(ages, ['12 s', '12 s', '0 s'])
   t.equal(formatAgeSince('2026-01-31T13:00:21.999Z', end), '1 h 5 min')
+  t.end()
+})
+
+t.test('of a line only the way to a point that is not over yet is dashed', t => {
+  const series = [{ id: 'p95', name: 'p95', color: 'series-1', points: [1, null, 3, 4] }]
+  const isDashed = { color: 'series-1', isDashed: true }
+  t.same(linePartsOf({ series, isRunning: false }), [{ color: 'series-1', points: [1, null, 3, 4], isDashed: false }])
+  t.same(linePartsOf({ series, isRunning: true }), [
+    { color: 'series-1', points: [1, null, 3, null], isDashed: false },
+    { ...isDashed, points: [null, null, 3, 4] },
+  ])
   t.end()
 })
 

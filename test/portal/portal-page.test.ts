@@ -653,13 +653,13 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.goto(`${gateway.portal}/usage?by=key&of=latency`)
     await page.waitForSelector('.charts figure:has-text("p95 latency by key") .plot canvas')
     await page.waitForSelector('.charts figure:has-text("p50 latency by key") .legend:has-text("fails …")')
-    await page.waitForSelector('.legend .pale:text-is("Paler: not over yet")')
+    await page.waitForSelector('.legend .not-over:text-is("Dashed: not over yet")')
     t.same(await findAccessibilityViolations(page), [])
     await page.click('[aria-label="Show as table: p95 latency by key"]')
     await page.waitForSelector('.charts th:has-text("fails …")')
     await page.goto(`${gateway.portal}/usage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z`)
     await page.waitForSelector('text="No calls in this range"')
-    t.equal(await page.locator('.pale').count(), 0)
+    t.equal(await page.locator('.not-over').count(), 0)
   })
 
   t.test('the chart is read and used with the keyboard', async t => {

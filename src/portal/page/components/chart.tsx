@@ -58,7 +58,7 @@ export const Chart = (props: ChartProps) => {
   const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
   const stepMs = Date.parse(end) - Date.parse(times.at(-1) ?? end)
   const isRunning = Date.parse(end) > Date.now()
-  const isPale = isRunning && !isTable.value
+  const notOver = isRunning && !isTable.value ? texts.notOver[kind] : undefined
   const isStacked = kind === 'columns' && series.length > 1
   const positionOf = (point: number): number => (kind === 'lines' ? shareOfTime(times, point, rangeMs) : shareOf(point, times.length))
   const valueAt = (point: number, { points }: ChartSeries): string => {
@@ -135,10 +135,10 @@ export const Chart = (props: ChartProps) => {
           )}
         </div>
       )}
-      {(series.length > 1 || kind === 'lines' || isPale) && (
+      {(series.length > 1 || kind === 'lines' || notOver !== undefined) && (
         <Legend
           series={series.length > 1 || kind === 'lines' ? series : []}
-          isPale={isPale}
+          notOver={notOver}
           onPick={onPickSeries}
           // Of lines there is room for the values: where the pointer is, else those of the whole range, or of its last point, with its time: it
           // may be from before what is above.
@@ -172,15 +172,15 @@ export const LineCharts = ({ charts, rangeMs = 0, ...axis }: LineChartsProps) =>
 
 interface LegendProps {
   readonly series: readonly ChartSeries[]
-  /** Whether the last point is drawn as one that is not over yet. */
-  readonly isPale: boolean
+  /** How the last point is drawn, which is not over yet. */
+  readonly notOver: string | undefined
   readonly onPick?: ((id: string) => void) | undefined
   /** Of which time the values are. */
   readonly when?: string | undefined
   shownValueOf?(series: ChartSeries): string
 }
 
-const Legend = ({ series, isPale, onPick, when, shownValueOf }: LegendProps) => (
+const Legend = ({ series, notOver, onPick, when, shownValueOf }: LegendProps) => (
   <ul class="legend" aria-label={texts.legend}>
     {when !== undefined && <li class="since">{when}:</li>}
     {series.map(each => (
@@ -199,7 +199,7 @@ const Legend = ({ series, isPale, onPick, when, shownValueOf }: LegendProps) => 
         {shownValueOf !== undefined && <strong>{shownValueOf(each)}</strong>}
       </li>
     ))}
-    {isPale && <li class="pale">{texts.notOver}</li>}
+    {notOver !== undefined && <li class="not-over">{notOver}</li>}
   </ul>
 )
 

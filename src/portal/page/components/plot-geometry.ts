@@ -59,6 +59,25 @@ export const axisRangeMs = (times: readonly string[], rangeMs: number): number =
   return Math.min(rangeMs, Math.max(rangeMs / 6, knownMs))
 }
 
+/** What one stroke of a line goes through. */
+interface LinePart {
+  readonly color: string
+  readonly points: readonly (number | null)[]
+  /** It leads to a point that is not over yet. */
+  readonly isDashed: boolean
+}
+
+/** Of each line what is over, and where its last point is not over yet, the way there: that is no fall or rise. */
+export const linePartsOf = ({ series, isRunning }: Pick<PlotProps, 'series' | 'isRunning'>): readonly LinePart[] =>
+  series.flatMap(({ color, points }): readonly LinePart[] =>
+    isRunning
+      ? [
+          { color, points: points.map((point, i) => (i === points.length - 1 ? null : point)), isDashed: false },
+          { color, points: points.map((point, i) => (i < points.length - 2 ? null : point)), isDashed: true },
+        ]
+      : [{ color, points, isDashed: false }],
+  )
+
 /** Where the axis of lines begins, in seconds. */
 export const startOf = ({ rangeMs = 0 }: Pick<PlotProps, 'rangeMs'>, first: number, last: number): number =>
   Math.min(first, last - rangeMs / 1_000)

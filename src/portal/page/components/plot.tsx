@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { formatDay } from '../format.ts'
 import { colorOf, theme } from '../theme.ts'
-import { axisWidthPx, plotHeightPx, startOf } from './plot-geometry.ts'
+import { axisWidthPx, linePartsOf, plotHeightPx, startOf } from './plot-geometry.ts'
 import type { ChartLimit, PlotProps } from './plot-geometry.ts'
 
 const secondsPerDay = 86_400
@@ -23,22 +23,30 @@ const formatTick = (seconds: number, stepSeconds: number, rangeSeconds: number):
 }
 
 /** As uPlot takes them. Of stacked columns, each is drawn over the sum of all below it: the last one first. */
-const toData = ({ times, series, kind }: PlotProps): uPlot.AlignedData => {
+const toData = (props: PlotProps): uPlot.AlignedData => {
+  const { times, series, kind } = props
   const seconds = times.map(time => Date.parse(time) / 1_000)
-  if (kind === 'lines') return [seconds, ...series.map(({ points }) => [...points])]
+  if (kind === 'lines') return [seconds, ...linePartsOf(props).map(({ points }) => [...points])]
   const below = new Array<number>(times.length).fill(0)
   const stacked = series.map(({ points }) => times.map((_, i) => (below[i] = (below[i] ?? 0) + (points[i] ?? 0))))
   return [seconds, ...stacked.toReversed()]
 }
 
-const toSeriesOptions = ({ series, kind }: PlotProps): uPlot.Series[] =>
-  (kind === 'lines' ? series : series.toReversed()).map(({ color }, i) => {
-    const drawn = colorOf(color)
-    const fill = i === 0 ? { fill: `color-mix(in srgb, ${drawn} 12%, transparent)` } : {}
-    return kind === 'lines'
-      ? { stroke: drawn, width: 1.5, points: { show: false, filter: pointsAlone, size: 4, fill: drawn }, spanGaps: false, ...fill }
-      : { fill: drawn, width: 0, points: { show: false }, paths: uPlot.paths.bars!({ size: [0.8], align: 1 }) }
-  })
+const toSeriesOptions = (props: PlotProps): uPlot.Series[] =>
+  props.kind === 'lines'
+    ? linePartsOf(props).map(({ color, isDashed }) => {
+        const stroke = colorOf(color)
+        return {
+          ...{ stroke, width: 1.5, points: { show: false, filter: pointsAlone, size: 4, fill: stroke }, spanGaps: false },
+          ...(isDashed && { dash: [4, 4] }),
+          // Below one of several lines it would say nothing.
+          ...(!isDashed && props.series.length === 1 && { fill: `color-mix(in srgb, ${stroke} 12%, transparent)` }),
+        }
+      })
+    : props.series.toReversed().map(({ color }) => {
+        const paths = uPlot.paths.bars!({ size: [0.8], align: 1 })
+        return { fill: colorOf(color), width: 0, points: { show: false }, paths }
+      })
 
 /** Of a line, those without a neighbor: nothing else would be seen of them. */
 const pointsAlone: uPlot.Series.Points.Filter = ({ data }, seriesIndex) => {
@@ -84,7 +92,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       ],
       draw: [
         plot => {
-          if (latest.current.isRunning) fadeLast(plot, kind === 'columns' ? stepSeconds : -stepSeconds, surface)
+          if (latest.current.isRunning && kind === 'columns') fadeLast(plot, stepSeconds, surface)
           drawLimit(plot, latest.current, color)
         },
       ],
@@ -117,7 +125,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
 const shownLimit = ({ limit }: PlotProps, max: number): ChartLimit | undefined =>
   limit !== undefined && limit.value <= maxLimitRatio * max ? limit : undefined
 
-/** What is not over yet is paler: a column from its time on, a line from the point before up to its last one. */
+/** A column that is not over yet is paler. */
 const fadeLast = ({ ctx, bbox, data, valToPos }: uPlot, widthSeconds: number, surface: string): void => {
   const last = data[0].at(-1)
   if (last === undefined) return
@@ -157,7 +165,7 @@ export const Plot = (props: PlotProps) => {
   const shown = useRef<uPlot>(null)
   const latest = useRef(props)
   latest.current = props
-  const shape = `${kind} ${times[0]} ${times.length} ${series.map(({ id, color }) => `${id} ${color}`).join()} ${onPick === undefined}`
+  const shape = `${kind} ${times[0]} ${times.length} ${series.map(({ id, color }) => `${id} ${color}`).join()} ${onPick === undefined} ${props.isRunning}`
   const drawn = useRef(series)
   // Before the browser draws: the figures around it and the plot appear together.
   useLayoutEffect(() => {
