@@ -14,7 +14,7 @@ import type { SystemUnderTest } from './simulation.ts'
 // npm run simulate -- --bugs --seeds 200     how many of so many seeds catch each bug
 // npm run simulate -- --regions              gateways in ten regions; --accounts, --calls and --gateways (of a region) are its size, --spread the gateways
 //                                            that an account calls (1: a load balancer hashes keys); --world NAME runs one of its worlds (of
-//                                            `regionWorlds`; called and steady, minutes, only so); fails where a bound of docs/scale.md does not hold
+//                                            `regionWorlds`; called, steady and cut, minutes, and midnight-cut only so); fails where a bound of docs/scale.md does not hold
 // npm run simulate -- --bug midnight …       as the first two, with the first bug whose name contains this
 const { values } = parseArgs({
   options: {
@@ -148,8 +148,26 @@ const regionWorlds: readonly RegionsVariant[] = [
     over: { lostRegion: { region: farthest, from: 20 } },
     bounds: [callsWaitSeldom, forfeitsLittle],
   },
+  {
+    option: 'cut',
+    name: 'the farthest is lost for an hour',
+    over: {
+      accounts: 1_000,
+      callsPerSecond: 200,
+      warmUpSeconds: 100,
+      seconds: 3_800,
+      lostRegion: { region: farthest, from: 100, until: 3_700 },
+    },
+    bounds: [forfeitsLittle],
+  },
+  {
+    option: 'midnight-cut',
+    name: 'the farthest is lost over midnight',
+    over: { midnightAt: 20, lostRegion: { region: farthest, from: 10, until: 40 } },
+    bounds: [callsWaitSeldom, forfeitsLittle],
+  },
   { option: 'small', name: 'balances that are used up', over: { dailyCredits: 100_000 }, bounds: [servesBalances] },
-  { option: 'midnight', name: 'midnight', over: { midnightAt: 20 }, bounds: [forfeitsLittle] },
+  { option: 'midnight', name: 'midnight', over: { midnightAt: 20 }, bounds: [callsWaitSeldom, forfeitsLittle] },
   {
     option: 'killed',
     // The accounts that call most use up their balances, and all others have credits kept in each gateway of their region.

@@ -27,6 +27,8 @@ export class RenewalSchedule {
   /** Infinity while the timer is not set. */
   #timerDelayMs = Infinity
   #evictedAt = -Infinity
+  /** That of the last tick; -1 before. */
+  #day = -1
 
   constructor(clock: Clock, dayBoundary: DayBoundary) {
     this.#clock = clock
@@ -83,13 +85,21 @@ export class RenewalSchedule {
     this.#schedule()
   }
 
-  /** A part of the accounts in each tick, so that those of a burst do not stop the event loop later. */
+  /**
+   * A part of the accounts in each tick, so that those of a burst do not stop the event loop later. In the first tick of a day those of a second are due
+   * at once: their leases have expired, and each call waits until there is another.
+   */
   #checkActive(now: number): void {
     const { size } = this.#active
-    const intervalMs = Math.min(Math.max(minCheckIntervalMs, (size * 1_000) / checksPerSecond), maxCheckIntervalMs)
-    let checksLeft = Math.ceil((Math.max(size, checksPerSecond) * tickMs) / intervalMs)
+    const day = this.#dayBoundary.today(now)
+    const hasDayBegun = this.#day >= 0 && day !== this.#day
+    this.#day = day
+    const checkIntervalMs = Math.min(Math.max(minCheckIntervalMs, (size * 1_000) / checksPerSecond), maxCheckIntervalMs)
+    // Not those that this tick has checked.
+    const dueAfterMs = hasDayBegun ? 1 : checkIntervalMs
+    let checksLeft = hasDayBegun ? checksPerSecond : Math.ceil((Math.max(size, checksPerSecond) * tickMs) / checkIntervalMs)
     for (const [account, checkedAt] of this.#active) {
-      if (checksLeft === 0 || now - checkedAt < intervalMs) return
+      if (checksLeft === 0 || now - checkedAt < dueAfterMs) return
       checksLeft -= 1
       this.#active.delete(account)
       if (account.check(now)) this.#active.set(account, now)

@@ -20,6 +20,19 @@ t.test('midnight', async t => {
     t.match(cluster.network.dayTotals('acc_1', dayBefore), { used: 8_080, leased: 8_080, held: 0 }, 'the old day is settled')
   })
 
+  t.test('accounts in use have credits of the new day in its first tick, 200 at most, so that their calls do not wait', async t => {
+    const cluster = new TestCluster(beforeMidnight)
+    const { ledger } = await cluster.start()
+    const accounts = Array.from({ length: 250 }, (_, i) => accountWith(1_000_000, `acc_${i}`))
+    for (const account of accounts) await ledger.charge(account, 80)
+    const haveCredits = () => accounts.filter(({ id }) => cluster.network.dayTotals(id, dayBefore + 1).held > 0).length
+    await cluster.advance(1_150)
+    t.equal(haveCredits(), 200)
+    await cluster.advance(2_000)
+    t.equal(haveCredits(), 250)
+    for (const account of accounts) t.notOk(isPending(ledger.charge(account, 80)))
+  })
+
   t.test('a call that waits over midnight is charged on the new day', async t => {
     const cluster = new TestCluster(beforeMidnight + 400)
     const { ledger } = await cluster.start()
