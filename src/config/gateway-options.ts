@@ -183,6 +183,14 @@ const signUpSchema = {
   required: ['plan'],
 } as const satisfies ObjectSchema
 
+/** A page of a shop or of a billing system, which is told whose account it is about. */
+const paymentPage = {
+  requires: portalListener,
+  type: 'string',
+  pattern: '^https?://[^\\s/]+\\S*$',
+  label: 'a URL that starts with https:// or http://',
+} as const
+
 /** `portal.brand`. */
 const brandSchema = {
   type: 'object',
@@ -244,6 +252,12 @@ const portalSchema = {
       description:
         'Signs session cookies, and webhooks of alerts and of usage. Without it, the first gateway writes random keys into the store.',
       examples: ['${PORTAL_SECRET}'],
+    },
+    billingUrl: {
+      ...paymentPage,
+      description:
+        'Where an account sees and pays its invoices: a link on the page Plan, and where its calls are refused. {account} stands for the id of the account.',
+      examples: ['https://billing.example.org/?account={account}'],
     },
     smtp: smtpSchema,
     oidc: oidcSchema,
@@ -514,6 +528,12 @@ export const gatewaySchema = {
             maxLength: 60,
             description: 'What the plan costs, as the page Plan of the dashboard says it.',
             examples: ['$49 a month'],
+          },
+          url: {
+            ...paymentPage,
+            description:
+              'Where an account gets the plan, such as a page of payment: the link beside the plan where it is `offered`, in place of `portal.brand.support`. {account} stands for the id of the account.',
+            examples: ['https://shop.example.org/growth?account={account}'],
           },
         },
         required: ['dailyCredits'],

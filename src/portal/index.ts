@@ -46,6 +46,8 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly metrics: Metrics
   /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
   readonly networkUrl?: string
+  /** Where accounts pay, with {account} for the id of one. */
+  readonly billingUrl?: string
   /** The URL of the RPC listener. */
   readonly rpcUrl: string
   readonly networks: readonly Pick<NetworkConfig, 'name' | 'chainId' | 'hosts'>[]

@@ -122,6 +122,7 @@ const planSchema = object({
   rate: { ...numberOrNull, description: 'Calls per second, on networks that limit rates.' },
   burst: { ...countOrNull, description: 'Calls that may come at once.' },
   price: { ...textOrNull, description: 'As the operator words it.' },
+  url: { ...textOrNull, description: 'Where the account gets the plan, such as a page of payment.' },
 })
 
 /** What the routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
@@ -138,6 +139,7 @@ const responseSchemas = {
     plan: { ...planSchema, description: 'With the credits of the account’s own, if it has such.' },
     hasOwnCredits: { ...flag, description: 'Whether the operator has set the credits of this account, in place of those of the plan.' },
     offeredPlans: { ...listOf(planSchema), description: 'Those that the operator offers in place of this one.' },
+    billingUrl: { ...textOrNull, description: 'Where the account sees and pays its invoices.' },
     balance: balanceSchema,
     state: { type: 'string', enum: accountStates, description: 'Calls are refused unless it is active.' },
     suspended: timeOrNull,

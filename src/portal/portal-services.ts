@@ -77,6 +77,8 @@ export interface PortalServices {
   /** Makes the first query faster: their process starts. */
   startQueries(): void
   readonly plans: Plans
+  /** Where accounts pay, with {account} for the id of one. */
+  readonly billingUrl?: string
   readonly networks: readonly PortalNetwork[]
   /** How the networks and their nodes are, as operators are told too. Nodes are not asked for it. */
   networkStatuses(): MaybePromise<readonly NetworkStatus[]>

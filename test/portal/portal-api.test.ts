@@ -170,11 +170,12 @@ t.test('portal', async t => {
     })
     t.match(
       (await alice.get('/account')).json,
-      { plan: { name: 'core', price: null }, hasOwnCredits: false, offeredPlans: { length: 0 } },
+      { plan: { name: 'core', price: null, url: null }, billingUrl: null, hasOwnCredits: false, offeredPlans: { length: 0 } },
       'none is offered',
     )
     const growth = { dailyCredits: 200_000_000, forwarding: true, rate: '6000/m', burst: 200, offered: true, price: '$49 a month' }
-    const plans = { growth, core: { dailyCredits: 4_000_000 }, custom: { dailyCredits: 1_000_000_000 } }
+    const url = 'https://shop.example.org/growth?account={account}'
+    const plans = { growth: { ...growth, url }, core: { dailyCredits: 4_000_000 }, custom: { dailyCredits: 1_000_000_000 } }
     deployment.writeGateway({ ...portalGateway(1), plans })
     process.kill(gateway.pid, 'SIGHUP')
     let received = ''
@@ -184,7 +185,8 @@ t.test('portal', async t => {
     }
     t.match(received, /"limit":3000000[^]*"limit":4000000/)
     const offered = { name: 'growth', dailyCredits: 200_000_000, forwarding: true, rate: 100, burst: 200, price: '$49 a month' }
-    t.same((await alice.get('/account')).json.offeredPlans, [offered])
+    const { account, offeredPlans } = (await alice.get('/account')).json
+    t.same(offeredPlans, [{ ...offered, url: `https://shop.example.org/growth?account=${account.id}` }])
     await deployment.run('accounts', 'set', 'bob', '--plan', 'growth', '--credits', '5')
     t.match(
       (await bob.get('/account')).json,

@@ -74,19 +74,21 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     eth_getBalance: { result: '0x10' },
   })
   const provider = await startOidcProvider()
+  const billingUrl = 'https://billing.example.org/?account={account}'
   const deployment = createPortalDeployment(node.url, {
     networks: {
       devnet: networkFile('devnet', [node.url], { verify: { methods: { eth_getCode: 'proof' }, costs: { proof: '2x' } } }),
     },
     gateway: {
       portal: {
-        ...{ url: 'http://127.0.0.1', brand: { support: 'mailto:help@example.org' } },
+        ...{ url: 'http://127.0.0.1', brand: { support: 'mailto:help@example.org' }, billingUrl },
         oidc: { ...provider.config, name: 'Example' },
       },
       plans: {
         core: { dailyCredits: 3_000_000 },
         growth: { dailyCredits: 200_000_000, forwarding: true, rate: '100/s', offered: true, price: '$49 a month' },
         custom: { dailyCredits: 1_000_000_000 },
+        scale: { dailyCredits: 500_000_000, offered: true, url: 'https://shop.example.org/{account}' },
         steady: { dailyCredits: 1_000, rate: '25/s', burst: 1_500 },
       },
     },
@@ -896,6 +898,10 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       'tr:has-text("growth"):has-text("$49 a month"):has-text("248,447 times yours"):has-text("100 calls/s"):has-text("sent to a partner")'
     const ask = await page.getAttribute(`${growth} >> a:text-is("Ask for growth")`, 'href')
     t.match(decodeURIComponent(ask ?? ''), /^mailto:help@example.org\?subject=Plan growth: acc_\w+$/)
+    t.match(await page.getAttribute('tr:has-text("scale") >> a:text-is("Get scale")', 'href'), /^https:\/\/shop\.example\.org\/acc_\w+$/)
+    const invoices = 'a:text-is("Invoices and payment")'
+    t.match(await page.getAttribute(`p > ${invoices}`, 'href'), /^https:\/\/billing\.example\.org\/\?account=acc_\w+$/)
+    t.ok(await page.isVisible(`.banner ${invoices}`))
     t.equal(await page.locator('tr:has-text("custom")').count(), 0, 'only what is offered')
     t.equal(await page.locator('text="Ask for more credits"').count(), 0, 'that is this page')
     t.same(await findAccessibilityViolations(page), [])
@@ -907,7 +913,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await deployment.run('accounts', 'suspend', 'spender', '--reason', 'Invoice 17 is unpaid')
     await page.reload()
     await page.waitForSelector(
-      '[role=alert]:has-text("The operator has suspended this account."):has-text("Reason: Invoice 17 is unpaid. Since 20")',
+      '[role=alert]:has-text("The operator has suspended this account."):has-text("Reason: Invoice 17 is unpaid. Since 20"):has-text("Invoices and payment")',
     )
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Overview')

@@ -40,11 +40,10 @@ const responseSchemas = {
     changeActions: { ...listOf(text), description: 'All kinds of entries of the log of changes.' },
   }),
   ...operationSchemas,
-  Plan: partialObject({ name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number, offered: flag, price: text }, [
-    'name',
-    'dailyCredits',
-    'forwarding',
-  ]),
+  Plan: partialObject(
+    { name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number, offered: flag, price: text, url: text },
+    ['name', 'dailyCredits', 'forwarding'],
+  ),
   ...overviewSchemas,
   ...configurationSchemas,
 } as const satisfies Readonly<Record<string, JsonSchema>>

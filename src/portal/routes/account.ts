@@ -29,19 +29,24 @@ export interface PlanJson {
   readonly burst: number | null
   /** As the operator words it. */
   readonly price: string | null
+  /** Where the account gets it. */
+  readonly url: string | null
 }
 
-const planJson = (name: string, plan: ReturnType<typeof effectivePlan>): PlanJson => {
-  const { dailyCredits = null, forwarding = false, rate = null, burst = null, price = null } = plan ?? {}
-  return { name, dailyCredits, forwarding, rate, burst, price }
+const planJson = (account: string, name: string, plan: ReturnType<typeof effectivePlan>): PlanJson => {
+  const { dailyCredits = null, forwarding = false, rate = null, burst = null, price = null, url } = plan ?? {}
+  return { name, dailyCredits, forwarding, rate, burst, price, url: urlFor(account, url) }
 }
 
-/** Those that the operator offers in place of this one, by their credits. */
-const offersBeside = (own: string, plans: Plans): readonly PlanJson[] =>
+const urlFor = (account: string, url: string | undefined): string | null =>
+  url?.replaceAll('{account}', encodeURIComponent(account)) ?? null
+
+/** Those that the operator offers to the account in place of its own, by their credits. */
+const offersBeside = (account: string, own: string, plans: Plans): readonly PlanJson[] =>
   Object.values(plans)
     .filter(({ name, offered }) => offered === true && name !== own)
     .sort((a, b) => a.dailyCredits - b.dailyCredits)
-    .map(plan => planJson(plan.name, plan))
+    .map(plan => planJson(account, plan.name, plan))
 
 /** The credits of an account now, and its calls of a day: all that the page Overview shows. It is read where calls are served. */
 export interface AccountReport {
@@ -51,6 +56,8 @@ export interface AccountReport {
   /** The operator has set the credits of the account: they are not those of other accounts with the plan. */
   readonly hasOwnCredits: boolean
   readonly offeredPlans: readonly PlanJson[]
+  /** Where the account sees and pays its invoices. */
+  readonly billingUrl: string | null
   readonly balance: Balance
   /** Calls are refused unless it is active. */
   readonly state: AccountState
@@ -71,10 +78,10 @@ export interface AccountReport {
 }
 
 export const readAccountReport = async (
-  services: Pick<PortalServices, 'store' | 'plans' | 'clock'>,
+  services: Pick<PortalServices, 'store' | 'plans' | 'clock' | 'billingUrl'>,
   accountId: string,
 ): Promise<AccountReport> => {
-  const { store, plans, clock } = services
+  const { store, plans, clock, billingUrl } = services
   const row = await accountOf(services, accountId)
   const { id, name, plan: planName, credits } = row
   const plan = effectivePlan({ plan: planName, ...(credits !== undefined && { credits }) }, plans)
@@ -83,9 +90,10 @@ export const readAccountReport = async (
   const creditsPerHour = creditsOfLastHour(hours, clock.now())
   return {
     account: { id, name },
-    plan: planJson(planName, plan),
+    plan: planJson(id, planName, plan),
     hasOwnCredits: credits !== undefined,
-    offeredPlans: offersBeside(planName, plans),
+    offeredPlans: offersBeside(id, planName, plans),
+    billingUrl: urlFor(id, billingUrl),
     balance,
     state: accountState(row),
     suspended: isoTimeOrNull(row.suspended),

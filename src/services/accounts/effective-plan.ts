@@ -7,6 +7,8 @@ interface ConfiguredPlan extends Plan {
   readonly offered?: boolean
   /** In words. */
   readonly price?: string
+  /** Where an account gets it, with {account} for its id. */
+  readonly url?: string
 }
 
 /** Those of gateway.yaml, by name. */

@@ -202,6 +202,14 @@ export const gatewayMistakes: readonly Mistake[] = [
     answers: ['gateway.yaml:8:34: plans.core.price has no effect without listen.portal -> add listen.portal, for example 127.0.0.1:8081'],
   },
   {
+    mistake: 'a page of payment that is none',
+    gateway: [['plans:', 'portal: { billingUrl: billing.example.org }\nplans:']],
+    answers: [
+      'gateway.yaml:7:11: portal.billingUrl has no effect without listen.portal -> add listen.portal, for example 127.0.0.1:8081',
+      'gateway.yaml:7:23: portal.billingUrl must be a URL that starts with https:// or http://, not "billing.example.org" -> for example https://billing.example.org/?account={account}',
+    ],
+  },
+  {
     mistake: 'an address in the URL of the dashboard that is none',
     gateway: [['plans:', 'portal: { url: "http://1.2.3.999" }\nplans:']],
     answers: [

@@ -215,24 +215,33 @@ const Navigation = ({ pages, current }: Pick<ShellProps, 'pages' | 'current'>) =
   )
 }
 
+/** A page of somebody else, in a tab of its own. */
+export const ExternalLink = ({
+  href,
+  children,
+  class: className,
+}: {
+  readonly href: string
+  readonly children: ComponentChildren
+  readonly class?: string
+}) => (
+  <a class={className} href={href} target="_blank" rel="noopener">
+    {children}
+  </a>
+)
+
 /** Where people get help; nothing unless the gateway has it. */
 export const Support = () =>
   brand.support === undefined ? null : (
-    <a class="support" href={brand.support} target="_blank" rel="noopener">
+    <ExternalLink class="support" href={brand.support}>
       <Icon name="external" />
       {texts.support}
-    </a>
+    </ExternalLink>
   )
 
 /** The same in a sentence; without it, whom to ask. */
 export const ContactSupport = () =>
-  brand.support === undefined ? (
-    texts.askOperator
-  ) : (
-    <a href={brand.support} target="_blank" rel="noopener">
-      {texts.contactSupport}
-    </a>
-  )
+  brand.support === undefined ? texts.askOperator : <ExternalLink href={brand.support}>{texts.contactSupport}</ExternalLink>
 
 const themes = (['system', 'light', 'dark'] as const).map(value => ({
   value,

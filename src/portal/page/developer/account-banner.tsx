@@ -1,7 +1,7 @@
 import type { AccountReport } from '../../routes/account.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
-import { ContactSupport } from '../components/shell.tsx'
+import { ContactSupport, ExternalLink } from '../components/shell.tsx'
 import { formatDuration, formatHour, formatNumber, formatTime } from '../format.ts'
 import { followLink, path } from '../router.ts'
 import { developerTexts } from './developer-texts.ts'
@@ -39,7 +39,8 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
     return (
       <Banner tone="danger" title={text[current.state]}>
         {current.suspensionReason !== null && `${text.reason} ${current.suspensionReason.replace(/[.!?]?$/, '.')} `}
-        {developerTexts.since} {formatTime(current.suspended)}. <ContactSupport />
+        {developerTexts.since} {formatTime(current.suspended)}. <Billing url={current.billingUrl} />
+        <ContactSupport />
       </Banner>
     )
   const { limit, resetAt } = current.balance
@@ -58,6 +59,7 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
             {' · '}
           </>
         )}
+        <Billing url={current.billingUrl} />
         {path.value !== '/plan' && <GetMore />}
       </Banner>
     )
@@ -74,6 +76,14 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
     </Banner>
   )
 }
+
+const Billing = ({ url }: { readonly url: string | null }) =>
+  url === null ? null : (
+    <>
+      <ExternalLink href={url}>{developerTexts.plan.invoices}</ExternalLink>
+      {' · '}
+    </>
+  )
 
 /** The page says which plans there are, and whom to ask. */
 const GetMore = () => (

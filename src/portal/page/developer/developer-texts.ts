@@ -325,6 +325,8 @@ export const developerTexts = {
     compare: 'Compare plans',
     timesYours: 'times yours',
     askFor: 'Ask for',
+    get: 'Get',
+    invoices: 'Invoices and payment',
     prices: 'What methods cost',
     search: 'Find a method',
     order: 'Order',

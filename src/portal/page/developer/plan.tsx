@@ -7,7 +7,7 @@ import { Badge } from '../components/badge.tsx'
 import { Notice, SearchField, Select, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Figure } from '../components/figure.tsx'
-import { ContactSupport } from '../components/shell.tsx'
+import { ContactSupport, ExternalLink } from '../components/shell.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
@@ -46,6 +46,11 @@ const Plans = () => {
   return (
     <>
       <OwnPlan account={current} />
+      {current.billingUrl !== null && (
+        <p>
+          <ExternalLink href={current.billingUrl}>{text.invoices}</ExternalLink>
+        </p>
+      )}
       {current.offeredPlans.length > 0 ? (
         <PlanComparison account={current} />
       ) : (
@@ -125,7 +130,7 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { rea
             ),
           },
           { title: text.forwarding, cell: formatForwarding },
-          { title: developerTexts.keys.actions, cell: plan => plan !== own && <AskFor plan={plan.name} of={account.id} /> },
+          { title: developerTexts.keys.actions, cell: plan => plan !== own && <GetPlan plan={plan} of={account.id} /> },
         ]}
       />
     </>
@@ -135,15 +140,17 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { rea
 /** `333`, `67`, `1.5`. */
 const formatTimes = (ratio: number): string => formatNumber(ratio < 10 ? Number(ratio.toPrecision(2)) : Math.round(ratio))
 
-/** A mail says what it is about. */
-const AskFor = ({ plan, of }: { readonly plan: string; readonly of: string }) => {
-  const subject = brand.support?.startsWith('mailto:') === true ? `?subject=${encodeURIComponent(`${text.name} ${plan}: ${of}`)}` : ''
-  return brand.support === undefined ? (
+/** Where the operator sells it, or whom to ask. */
+const GetPlan = ({ plan: { name, url }, of }: { readonly plan: PlanJson; readonly of: string }) => {
+  // A mail says what it is about.
+  const subject = brand.support?.startsWith('mailto:') === true ? `?subject=${encodeURIComponent(`${text.name} ${name}: ${of}`)}` : ''
+  const href = url ?? (brand.support === undefined ? undefined : `${brand.support}${subject}`)
+  return href === undefined ? (
     <ContactSupport />
   ) : (
-    <a class="button quiet small" href={`${brand.support}${subject}`} target="_blank" rel="noopener">
-      {text.askFor} {plan}
-    </a>
+    <ExternalLink class="button quiet small" href={href}>
+      {url === null ? text.askFor : text.get} {name}
+    </ExternalLink>
   )
 }
 
