@@ -39,7 +39,7 @@ const toSingular = (word: string): string => (word === 'people' ? 'person' : wor
 export const errorResponses = {
   BadRequest: [400, 'A member of the request is wrong, as `field` says, or the body is no JSON.'],
   Unauthorized: [401, 'Nobody is signed in, or the token, the session or the link has ended.'],
-  Forbidden: [403, 'The role does not suffice, or the request comes from a page of another site.'],
+  Forbidden: [403, 'The role does not suffice, the token is read-only, or the request comes from a page of another site.'],
   NotFound: [404, 'There is nothing of this id.'],
   Conflict: [409, 'What is there already forbids the change.'],
   ContentTooLarge: [413, 'The body is too large.'],

@@ -156,13 +156,18 @@ const personWithRole = async (role: Role, ctx: Koa.Context, services: PortalServ
 /** Who asks, by token or by session, as the store has it now. Rejects with ApiError, for a person who was removed too. */
 const personOf = async (ctx: Koa.Context, services: PortalServices): Promise<Person> => {
   const token = bearerTokenOf(ctx.req)
-  if (token !== undefined) return tokenOwnerOf(token, callerNetworkOf(ctx), services)
+  if (token !== undefined) return tokenOwnerOf(token, ctx, services)
   const session = sessionOf(ctx)
   return (session && (await findPerson(services.store, session.person))) ?? throwNotSignedIn()
 }
 
-const tokenOwnerOf = async (token: string, callerNetwork: string, { store, limits }: PortalServices): Promise<Person> =>
-  (await limits.failedTokens.attemptToFind(callerNetwork, () => findTokenOwner(store, token))) ?? throwNotSignedIn()
+const tokenOwnerOf = async (token: string, ctx: Koa.Context, { store, clock, limits }: PortalServices): Promise<Person> => {
+  const find = () => findTokenOwner(store, clock, token)
+  const { person, isReadOnly } = (await limits.failedTokens.attemptToFind(callerNetworkOf(ctx), find)) ?? throwNotSignedIn()
+  // Also what a viewer may change: a token that reads must not become one that changes, nor its person somebody else.
+  if (isReadOnly && !['GET', 'HEAD'].includes(ctx.method)) throw new ApiError(403, 'role', 'this token is read-only: it changes nothing')
+  return person
+}
 
 const throwNotSignedIn = (): never => {
   throw new ApiError(401, 'not-signed-in', 'sign in, or send a personal access token')

@@ -99,7 +99,7 @@ const networkStatus = {
   },
 } as const
 
-const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull }
+const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull, readOnly: flag, lastUsed: timeOrNull }
 
 const latencies = { ...listOf(numberOrNull), description: 'Of a group, empty unless asked for.' }
 const points = object({ calls: listOf(count), failed: listOf(count), credits: listOf(count), p50Ms: latencies, p95Ms: latencies })

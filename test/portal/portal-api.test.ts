@@ -27,6 +27,7 @@ import { createPortalClient, createPortalDeployment, printSignInToken, signInToP
 import type { PortalClient } from '../support/portal-client.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
+import type { TokenJson } from '../../src/portal/routes/tokens.ts'
 import { startSessionApp } from '../support/session-app.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -536,6 +537,28 @@ t.test('portal', async t => {
     t.equal((await alice.delete(`/tokens/${token.id}`)).status, 204)
     t.equal((await script.get('/account')).status, 401)
     t.equal((await createPortalClient(portalUrl, 'tgt_guess').get('/account')).status, 401)
+  })
+
+  t.test('a read-only token reads and changes nothing, not even what a viewer may; when a token was last used is shown', async t => {
+    const [unused, { json: token }] = [
+      (await alice.post('/tokens', { name: 'unused' })).json,
+      await alice.post('/tokens', { name: 'reads', readOnly: true }),
+    ]
+    const script = createPortalClient(portalUrl, token.token)
+    const began = Date.now()
+    t.equal((await script.get('/account')).json.account.name, 'alice')
+    t.equal((await script.get('/alerts')).status, 200, 'what its person may read')
+    const refused = { status: 403, json: { error: { code: 'role', message: 'this token is read-only: it changes nothing' } } }
+    t.match(await script.post('/keys', { name: 'k' }), refused)
+    t.match(await script.post('/tokens', { name: 'more' }), refused, 'it makes no token that may more')
+    t.match(await script.delete(`/tokens/${unused.id}`), refused)
+    const tokens: readonly TokenJson[] = (await alice.get('/tokens')).json
+    const shown = Object.fromEntries(tokens.map(each => [each.name, each]))
+    t.match(shown['unused'], { readOnly: false, lastUsed: null })
+    t.match(shown['reads'], { readOnly: true })
+    t.ok(Math.abs(Date.parse(shown['reads']?.lastUsed ?? '') - began) < 60_000)
+    for (const { id } of [unused, token]) t.equal((await alice.delete(`/tokens/${id}`)).status, 204)
+    t.equal((await script.get('/account')).status, 401)
   })
 
   t.test('failed attempts with links and tokens are limited by network, each by itself', async t => {

@@ -750,7 +750,11 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.unroute('**/tokens/*')
     await page.click('button[aria-label="Revoke ci"]')
     await page.waitForSelector('button[aria-label="Revoke ci"]', { state: 'detached' })
+    await page.check('form[aria-label="Create a token"] [name=readOnly]')
     t.equal(await page.$$eval('[role=alert]', found => found.length), 0)
+    await page.waitForSelector(
+      'tr:has-text("ci"):has(td[data-label="May"]:has-text("read")):has(td[data-label="Last used"]:has-text("never"))',
+    )
   })
 
   t.test('an invitation says which field is wrong and why', async t => {

@@ -10,12 +10,14 @@ import { defineRoute } from '../route.ts'
 /** Of one person. */
 const maxTokens = 100
 
-const tokenJson = ({ id, name, hint, created, expires }: AccessToken) => ({
+const tokenJson = ({ id, name, hint, created, expires, isReadOnly, lastUsed }: AccessToken) => ({
   id,
   name,
   hint,
   created: isoTime(created),
   expires: isoTimeOrNull(expires),
+  readOnly: isReadOnly,
+  lastUsed: isoTimeOrNull(lastUsed),
 })
 
 export type TokenJson = ReturnType<typeof tokenJson>
@@ -37,27 +39,33 @@ export const tokenRoutes = [
   defineRoute({
     method: 'post',
     path: '/tokens',
-    summary: 'Creates a personal access token for scripts: `Authorization: Bearer TOKEN`. It is shown once, and has your role.',
+    summary:
+      'Creates a personal access token for scripts: `Authorization: Bearer TOKEN`. It is shown once, and has your role, or reads alone.',
     role: 'viewer',
     body: {
       type: 'object',
       properties: {
         name: givenName('What you call the token.'),
         days: { type: 'integer', minimum: 1, maximum: 3_650, description: 'After so many days the token ends; without it, never.' },
+        readOnly: { type: 'boolean', default: false, description: 'Whether the token changes nothing: it reads what you can.' },
       },
       required: ['name'],
     },
     status: 201,
     response: schemaRef('NewAccessToken'),
-    async handle({ person, body: { name, days } }, services): Promise<NewTokenJson> {
+    async handle({ person, body: { name, days, readOnly } }, services): Promise<NewTokenJson> {
       const { store, clock } = services
       const expires = days === undefined ? undefined : clock.now() + days * dayMs
       const created = await oneAtATime(services, `tokens ${person.id}`, async () => {
         if ((await listAccessTokens(store, person)).length >= maxTokens)
           throw new ApiError(409, 'too-many', `a person has at most ${maxTokens} tokens: remove one first`)
-        return createAccessToken(store, clock, person, { name, expires })
+        return createAccessToken(store, clock, person, { name, expires, isReadOnly: readOnly })
       })
-      await accountsAs(services, person).recordOf(person.account, { action: 'token-created', target: created.id, after: { name } })
+      await accountsAs(services, person).recordOf(person.account, {
+        action: 'token-created',
+        target: created.id,
+        after: { name, readOnly },
+      })
       return { ...tokenJson(created), token: created.token.reveal() }
     },
   }),

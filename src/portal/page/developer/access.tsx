@@ -1,5 +1,5 @@
 import type { NewTokenJson, TokenJson } from '../../routes/tokens.ts'
-import { Notice, RowButton, TextField, WhenLoaded } from '../components/controls.tsx'
+import { Checkbox, Notice, RowButton, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
@@ -25,7 +25,8 @@ const Tokens = () => {
   const removal = useRemove(tokens.reload)
   const create = async (values: FormData) => {
     const days = String(values.get('days') ?? '')
-    const body = { name: String(values.get('name')).trim(), ...(days !== '' && { days: Number(days) }) }
+    const readOnly = values.has('readOnly')
+    const body = { name: String(values.get('name')).trim(), readOnly, ...(days !== '' && { days: Number(days) }) }
     const created = await request<NewTokenJson>('POST', '/tokens', body)
     tokens.reload()
     return created
@@ -51,6 +52,7 @@ const Tokens = () => {
           <>
             <TextField label={developerTexts.keys.name} name="name" required error={errorOf('name')} />
             <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
+            <Checkbox label={text.readOnly} name="readOnly" value="yes" isChecked={false} />
           </>
         )}
       </Form>
@@ -66,7 +68,9 @@ const TokenTable = ({ tokens, remove }: { readonly tokens: readonly TokenJson[];
     columns={[
       { title: developerTexts.keys.name, cell: token => token.name },
       { title: text.token, cell: token => <code>…{token.hint}</code> },
+      { title: text.mayDo, cell: ({ readOnly }) => (readOnly ? text.reads : text.asYou) },
       { title: developerTexts.keys.created, isTime: true, cell: token => formatTime(token.created) },
+      { title: developerTexts.keys.lastUsed, isTime: true, cell: token => formatTime(token.lastUsed, developerTexts.never) },
       { title: text.expires, isTime: true, cell: token => formatTime(token.expires, developerTexts.never) },
       {
         title: developerTexts.keys.actions,
