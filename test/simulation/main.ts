@@ -164,7 +164,7 @@ const regionWorlds: readonly RegionsVariant[] = [
     option: 'midnight-cut',
     name: 'the farthest is lost over midnight',
     over: { midnightAt: 20, lostRegion: { region: farthest, from: 10, until: 40 } },
-    bounds: [callsWaitSeldom, forfeitsLittle],
+    bounds: [forfeitsLittle],
   },
   { option: 'small', name: 'balances that are used up', over: { dailyCredits: 100_000 }, bounds: [servesBalances] },
   { option: 'midnight', name: 'midnight', over: { midnightAt: 20 }, bounds: [callsWaitSeldom, forfeitsLittle] },
