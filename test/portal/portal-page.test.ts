@@ -743,18 +743,18 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
   t.test('why something cannot be removed is said', async t => {
     await openPage(page, 'Access')
     await page.fill('form[aria-label="Create a token"] [name=name]', 'ci')
+    await page.check('form[aria-label="Create a token"] [name=readOnly]')
     await page.click('button:has-text("Create a token")')
+    await page.waitForSelector(
+      'tr:has-text("ci"):has(td[data-label="May"]:has-text("read")):has(td[data-label="Last used"]:has-text("never"))',
+    )
     await page.route('**/tokens/*', route => route.fulfill({ status: 404, json: { error: { code: 'x', message: 'no such token' } } }))
     await page.click('button[aria-label="Revoke ci"]')
     await page.waitForSelector('[role=alert]:has-text("no such token")')
     await page.unroute('**/tokens/*')
     await page.click('button[aria-label="Revoke ci"]')
     await page.waitForSelector('button[aria-label="Revoke ci"]', { state: 'detached' })
-    await page.check('form[aria-label="Create a token"] [name=readOnly]')
     t.equal(await page.$$eval('[role=alert]', found => found.length), 0)
-    await page.waitForSelector(
-      'tr:has-text("ci"):has(td[data-label="May"]:has-text("read")):has(td[data-label="Last used"]:has-text("never"))',
-    )
   })
 
   t.test('an invitation says which field is wrong and why', async t => {
