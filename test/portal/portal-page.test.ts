@@ -621,6 +621,13 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.keyboard.press('Escape')
     await page.click('td:has-text("Invalid params") + td a:text-is("6")')
     await page.waitForSelector('p:text-matches("^Logged requests 1–6 of 6 · All calls: 6, counted on Usage$")')
+    await call(gateway.http(key), 'eth_getBlance')
+    const unknown = `${countOf(`errors?key=${id}&outcome=method`)}.then(([found]) => found?.loggedRequests === 1)`
+    await waitUntil(async () => Boolean(await page.evaluate(unknown)))
+    await page.goto(`${gateway.portal}/requests?key=${id}&outcome=method`)
+    await page.click('tbody tr td:has-text("devnet") >> nth=0', { position: { x: 2, y: 2 } })
+    await page.click('dialog a:text-is("Calls of unknown methods")')
+    await page.waitForSelector('tbody button:has-text("unknown methods")')
     await page.goto(`${gateway.portal}/usage`)
   })
 

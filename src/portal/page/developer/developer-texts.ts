@@ -231,6 +231,7 @@ export const developerTexts = {
     inCode: 'The request in code',
     cut: 'Only the first 1 KiB of the parameters is logged.',
     usageOfMethod: 'Usage of this method',
+    usageOfUnknown: 'Calls of unknown methods',
     tryAgain: 'Try again',
     tryIt: 'Try it',
     older: 'Older',

@@ -236,6 +236,9 @@ interface RequestDetailsProps {
 const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
   const { method, network, key: id, outcome, message, advice, params, isCut } = shown
   const key = keys.byId.get(id)
+  // Those that there are not are counted together.
+  const isUnknown = outcome === 'method'
+  const usage = new URLSearchParams(isUnknown ? { outcome, by: 'method' } : { method, by: 'outcome' })
   const call = new URLSearchParams({ network, method, key: id, ...(params !== null && !isCut && { params }) })
   return (
     <Dialog title={method} isWide onClose={onClose}>
@@ -260,8 +263,8 @@ const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
       {params !== null && !isCut && <RequestCode network={network} method={method} params={params} secret={key && findKey(key)} />}
       <RequestFacts shown={shown} of={[[developerTexts.usage.key, keys.nameOf(id)]]} />
       <div class="buttons end">
-        <a class="button quiet" href={`/usage?${new URLSearchParams({ method, by: 'outcome' })}`} onClick={followLink}>
-          {text.usageOfMethod}
+        <a class="button quiet" href={`/usage?${usage}`} onClick={followLink}>
+          {isUnknown ? text.usageOfUnknown : text.usageOfMethod}
         </a>
         <a class="button" href={`/try-it?${call}`} onClick={followLink}>
           <Icon name="play" />
