@@ -5,7 +5,7 @@ import { bearerTokenOf } from '../server/bearer-token.ts'
 import { createClientAddressReader } from '../server/client-address.ts'
 import type { ReadClientAddress } from '../server/client-address.ts'
 import { networkOf } from '../util/address-set.ts'
-import { findTokenOwner } from './people/access-tokens.ts'
+import { useAccessToken } from './people/access-tokens.ts'
 import { ApiError, storeUnavailableForDevelopers } from './api-errors.ts'
 import { AccountStreams } from './account-events.ts'
 import { firstRequestsOfDeveloper } from './first-requests.ts'
@@ -162,8 +162,8 @@ const personOf = async (ctx: Koa.Context, services: PortalServices): Promise<Per
 }
 
 const tokenOwnerOf = async (token: string, ctx: Koa.Context, { store, clock, limits }: PortalServices): Promise<Person> => {
-  const find = () => findTokenOwner(store, clock, token)
-  const { person, isReadOnly } = (await limits.failedTokens.attemptToFind(callerNetworkOf(ctx), find)) ?? throwNotSignedIn()
+  const use = () => useAccessToken(store, clock, token)
+  const { person, isReadOnly } = (await limits.failedTokens.attemptToFind(callerNetworkOf(ctx), use)) ?? throwNotSignedIn()
   // Also what a viewer may change: a token that reads must not become one that changes, nor its person somebody else.
   if (isReadOnly && !['GET', 'HEAD'].includes(ctx.method)) throw new ApiError(403, 'role', 'this token is read-only: it changes nothing')
   return person

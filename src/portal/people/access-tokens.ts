@@ -49,8 +49,8 @@ export const createAccessToken = async (
 export const listAccessTokens = async (store: RecordStore, { id, account }: Person): Promise<readonly AccessToken[]> =>
   (await store.records('token', account)).flatMap(record => toAccessToken(record) ?? []).filter(({ person }) => person === id)
 
-/** The person of a token, and whether it may change nothing; undefined when the token or the person no longer exists. It is used by this. */
-export const findTokenOwner = async (
+/** Records that the token is used. Its person, and whether it may change nothing; undefined when the token or the person no longer exists. */
+export const useAccessToken = async (
   store: RecordStore,
   clock: Clock,
   token: string,
