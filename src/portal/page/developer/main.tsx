@@ -35,52 +35,30 @@ const groups = {
   account: { group: developerTexts.groups.account, load: account.load },
 }
 
+const titles = developerTexts.pages
+
 const profilePath = '/profile'
 
 const pages = [
-  { path: '/', title: developerTexts.pages.overview, Page: observe.component(code => code.Overview), icon: 'overview', load: observe.load },
-  { path: '/usage', title: developerTexts.pages.usage, Page: observe.component(code => code.Usage), icon: 'usage', ...groups.observe },
-  { path: '/errors', title: developerTexts.pages.errors, Page: observe.component(code => code.Errors), icon: 'errors', ...groups.observe },
-  {
-    path: '/requests',
-    title: developerTexts.pages.requests,
-    Page: observe.component(code => code.Requests),
-    icon: 'requests',
-    ...groups.observe,
-  },
+  { path: '/', title: titles.overview, Page: observe.component(code => code.Overview), icon: 'overview', load: observe.load },
+  { path: '/usage', title: titles.usage, Page: observe.component(code => code.Usage), icon: 'usage', ...groups.observe },
+  { path: '/errors', title: titles.errors, Page: observe.component(code => code.Errors), icon: 'errors', ...groups.observe },
+  { path: '/requests', title: titles.requests, Page: observe.component(code => code.Requests), icon: 'requests', ...groups.observe },
   {
     path: '/keys',
-    title: developerTexts.pages.keys,
+    title: titles.keys,
     Page: build.component(code => code.Keys),
     Actions: build.component(code => code.KeysActions, null),
     icon: 'keys',
     ...groups.build,
   },
-  { path: '/try-it', title: developerTexts.pages.tryIt, Page: build.component(code => code.TryIt), icon: 'tryIt', ...groups.build },
-  {
-    path: '/networks',
-    title: developerTexts.pages.networks,
-    Page: build.component(code => code.Networks),
-    icon: 'networks',
-    ...groups.build,
-  },
-  { path: '/plan', title: developerTexts.pages.plan, Page: account.component(code => code.Plan), icon: 'plan', ...groups.account },
-  { path: '/alerts', title: developerTexts.pages.alerts, Page: account.component(code => code.Alerts), icon: 'alerts', ...groups.account },
-  { path: '/access', title: developerTexts.pages.access, Page: account.component(code => code.Access), icon: 'people', ...groups.account },
-  {
-    path: '/settings',
-    title: developerTexts.pages.settings,
-    Page: account.component(code => code.Settings),
-    icon: 'settings',
-    ...groups.account,
-  },
-  {
-    path: profilePath,
-    title: developerTexts.pages.profile,
-    Page: account.component(code => code.Profile),
-    icon: 'person',
-    ...groups.account,
-  },
+  { path: '/try-it', title: titles.tryIt, Page: build.component(code => code.TryIt), icon: 'tryIt', ...groups.build },
+  { path: '/networks', title: titles.networks, Page: build.component(code => code.Networks), icon: 'networks', ...groups.build },
+  { path: '/plan', title: titles.plan, Page: account.component(code => code.Plan), icon: 'plan', ...groups.account },
+  { path: '/alerts', title: titles.alerts, Page: account.component(code => code.Alerts), icon: 'alerts', ...groups.account },
+  { path: '/access', title: titles.access, Page: account.component(code => code.Access), icon: 'people', ...groups.account },
+  { path: '/settings', title: titles.settings, Page: account.component(code => code.Settings), icon: 'settings', ...groups.account },
+  { path: profilePath, title: titles.profile, Page: account.component(code => code.Profile), icon: 'person', ...groups.account },
 ] as const satisfies readonly DeveloperPage[]
 
 const notFound = { path: '', title: developerTexts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
