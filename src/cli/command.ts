@@ -64,7 +64,7 @@ export const commandSummaries = {
   people: 'Lists, changes and removes the people of an account, who sign in to the dashboard.',
   keys: 'Adds, lists, changes, rotates, suspends and revokes the API keys of an account; finds a key by its end.',
   alerts:
-    'Shows and sets who is told when an account has used a share of its credits or its calls fail or are slow, and tries its webhook.',
+    'Shows and sets who is told when an account has used a share of its credits or its calls fail or are slow, and tries its webhook; prints the secret of a webhook of operators.',
   changes: 'Lists who changed accounts, keys, people, tokens and the state of nodes: by commands and in the dashboard.',
   usage: "Shows an account's credits of today, or the calls of one account or all by method, network and other fields; exports them.",
   errors: 'Counts failed calls of all accounts, or of one, by network and kind of failure.',

@@ -59,11 +59,7 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
       'keys add alice --networks base-mainnet --credits 10000': 'the key is printed once',
       'keys rotate key_4f1c --overlap 1d': 'a new key; the old one works for a day',
     }),
-  alerts: async () =>
-    createOperationCommand('alerts', (await import('../portal/operations/alert-operations.ts')).alertOperations, {
-      'alerts set alice --daily 80,100 --email on': 'mail at 80 % and 100 % of the credits of a day',
-      'alerts test alice': 'sends a message to the webhook',
-    }),
+  alerts: async () => (await import('./alerts.ts')).alertsCommand,
   changes: async () =>
     createOperationCommand('changes', (await import('../portal/operations/change-operations.ts')).changeOperations, {
       'changes --account alice': 'who changed what of an account, this month',

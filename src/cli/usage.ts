@@ -1,6 +1,5 @@
 import { usageOperations } from '../portal/operations/usage-operations.ts'
-import { deriveUsageKey, formatKey } from '../portal/alerts/webhook-signature.ts'
-import { readSigningKey } from '../portal/signing-key.ts'
+import { deriveUsageKey } from '../portal/alerts/webhook-signature.ts'
 import { systemClock } from '../services/clock.ts'
 import { exportUsage, parseMonth } from '../services/usage/usage-export.ts'
 import type { Month, UsageExportRow } from '../services/usage/usage-export.ts'
@@ -11,6 +10,7 @@ import type { Terminal } from './command.ts'
 import { createOperationCommand } from './operations.ts'
 import { withStoreContext } from './store-context.ts'
 import { quoteCsvField } from './table-output.ts'
+import { printWebhookSecret } from './webhook-secret.ts'
 
 const exportOptions = {
   month: { type: 'string', placeholder: 'YYYY-MM', description: 'With export: the month (UTC).' },
@@ -18,17 +18,11 @@ const exportOptions = {
 } as const
 
 /** With what the receiver of `portal.usageWebhook` checks signatures. */
-const printWebhookSecret = (args: readonly string[], terminal: Terminal): Promise<number> => {
-  const {
-    values: { config: dir, json },
-  } = readArguments(args, [], commonOptions)
-  return withStoreContext(dir, terminal, async ({ store, config }) => {
-    const { usageWebhook, secret: portalSecret } = config.portal
+const printUsageWebhookSecret = (args: readonly string[], terminal: Terminal): Promise<number> =>
+  printWebhookSecret(readArguments(args, [], commonOptions).values, terminal, ({ usageWebhook }, signingKey) => {
     if (usageWebhook === undefined) throw new CommandError('gateway.yaml has no `portal.usageWebhook`')
-    const secret = formatKey(deriveUsageKey(await readSigningKey(store, portalSecret, 'webhooks'))).reveal()
-    terminal.out(json ? JSON.stringify({ secret }) : secret)
+    return deriveUsageKey(signingKey)
   })
-}
 
 /** A row with the name of its account; empty when the account no longer exists. */
 interface NamedRow extends UsageExportRow {
@@ -94,5 +88,5 @@ const examples = {
 /** The balance of an account today, or its calls; and what only a machine with the configuration does: months are too large for one response of the API. */
 export const usageCommand = createOperationCommand('usage', usageOperations, examples, {
   export: { usage: 'usage export --month YYYY-MM [--json] [--config DIR]', options: exportOptions, run: runUsageExport },
-  'webhook-secret': { usage: 'usage webhook-secret [--json] [--config DIR]', options: commonOptions, run: printWebhookSecret },
+  'webhook-secret': { usage: 'usage webhook-secret [--json] [--config DIR]', options: commonOptions, run: printUsageWebhookSecret },
 })

@@ -135,6 +135,13 @@ const usageWebhookRetention: GatewayRule = source => {
   return [source.problemAt(path, message, 'a day is sent when it is over, and must still be stored then')]
 }
 
+const operatorAlertsHaveReceiver: GatewayRule = source => {
+  const path = ['portal', 'operatorAlerts']
+  const options = source.valueAt(path)
+  if (!isJsonObject(options) || options['mail'] !== undefined || options['webhooks'] !== undefined) return []
+  return [source.problemAt(path, 'portal.operatorAlerts tells nobody', 'add `mail` with addresses, or `webhooks`')]
+}
+
 const knownSignUpPlan: GatewayRule = source => {
   const path = ['portal', 'signUp', 'plan']
   const plan = source.textAt(path)
@@ -182,6 +189,7 @@ const gatewayRules: readonly GatewayRule[] = [
   storePathIsDirectory,
   accessLogFileInFolder,
   usageWebhookRetention,
+  operatorAlertsHaveReceiver,
   knownSignUpPlan,
   readableKeyFile,
   logoIsImage,

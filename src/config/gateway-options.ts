@@ -1,5 +1,6 @@
 import type { ObjectSchema, StringSchema } from '../plugin/options-schema.ts'
 import { logLevels } from '../services/log-settings.ts'
+import { problemSeverities } from '../services/plugin-problems.ts'
 import { rateLimitProperties } from '../services/rate-limit-options.ts'
 
 // All options of gateway.yaml, section by section; at the end the file as a whole.
@@ -222,6 +223,60 @@ const brandSchema = {
   },
 } as const satisfies ObjectSchema
 
+/** `portal.operatorAlerts`. */
+const operatorAlertsSchema = {
+  type: 'object',
+  requires: portalListener,
+  description:
+    'Who is told when a problem of a node, of a network or of a plugin begins, and when it has ended. Of all gateways on the store, one sends each message.',
+  properties: {
+    severity: {
+      type: 'string',
+      enum: problemSeverities,
+      default: 'warning',
+      description: '`critical`: only problems that callers notice, and answers that were proven wrong. `warning`: all problems.',
+    },
+    mail: {
+      type: 'array',
+      items: { type: 'string', pattern: '^[^@\\s]+@[^@\\s]+$', label: 'an e-mail address such as on-call@example.org' },
+      default: [],
+      requires: { options: ['portal.smtp'], hint: 'add the mail server' },
+      description: 'Addresses that get mail.',
+      examples: [['on-call@example.org']],
+    },
+    webhooks: {
+      type: 'object',
+      description: 'Webhooks, each by a name of its own.',
+      entries: { noun: 'webhook', example: 'on-call' },
+      additionalProperties: {
+        type: 'object',
+        properties: {
+          url: {
+            type: 'string',
+            format: 'http-url',
+            description: 'Where messages are sent: http or https.',
+            examples: ['${ON_CALL_WEBHOOK}'],
+          },
+          format: {
+            type: 'string',
+            enum: ['standard', 'slack'],
+            default: 'standard',
+            description: '`standard`: for programs, signed as webhooks of accounts are. `slack`: for Slack and what takes its format.',
+          },
+          severity: {
+            type: 'string',
+            enum: problemSeverities,
+            description: 'As above, for this webhook alone.',
+            examples: ['critical'],
+          },
+        },
+        required: ['url'],
+      },
+      default: {},
+    },
+  },
+} as const satisfies ObjectSchema
+
 /** `portal` of gateway.yaml. */
 const portalSchema = {
   type: 'object',
@@ -292,6 +347,7 @@ const portalSchema = {
       },
       required: ['url'],
     },
+    operatorAlerts: operatorAlertsSchema,
     signUp: signUpSchema,
     brand: brandSchema,
     publicStatus: {

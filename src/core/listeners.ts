@@ -168,8 +168,27 @@ type PortalListenerOptions = Pick<
 
 /** Opens the dashboard for developers; undefined where none is configured. Rejects with ListenError. */
 export const openPortalListener = async (
-  { listen: { portal: address, trustedProxies }, portal, plans, requestLog, store: storeAddress, usage: { retention } }: GatewayConfig,
+  {
+    listen: { portal: address, trustedProxies },
+    portal,
+    admin,
+    plans,
+    requestLog,
+    store: storeAddress,
+    usage: { retention },
+  }: GatewayConfig,
   options: PortalListenerOptions,
 ): Promise<PortalListener | undefined> =>
   address &&
-  openPortal({ ...portal, ...options, address, trustedProxies, plans, requestLog, storeAddress, usageRetentionMs: retention, version })
+  openPortal({
+    ...portal,
+    ...options,
+    operatorUrl: admin.url,
+    address,
+    trustedProxies,
+    plans,
+    requestLog,
+    storeAddress,
+    usageRetentionMs: retention,
+    version,
+  })

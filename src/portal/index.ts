@@ -8,6 +8,7 @@ import type { TlsServers } from '../server/http-server.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { MethodDescription } from '../services/index.ts'
 import { openOnce } from '../util/async.ts'
+import type { OperatorReceivers } from './alerts/operator-alerts.ts'
 import { openAfterStart, recordAfterStart } from './background.ts'
 import type { Brand, BrandOptions } from './brand.ts'
 import type { PortalLimits } from './portal-limits.ts'
@@ -43,6 +44,10 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly secret?: Secret
   /** Gets the usage of each day that is over. */
   readonly usageWebhook?: Pick<UsageWebhookOptions, 'url'>
+  /** Who is told of incidents. */
+  readonly operatorAlerts?: OperatorReceivers
+  /** The URL of the operator's page, where the operator has given it. */
+  readonly operatorUrl?: string | undefined
   readonly metrics: Metrics
   /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
   readonly networkUrl?: string
@@ -116,7 +121,9 @@ export const openPortal = async ({
     clock,
     log,
     async open() {
-      const made = { portalSecret, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
+      const { operatorAlerts: receivers, operatorUrl, incidents } = options
+      const operators = receivers && { receivers, incidents, operatorUrl }
+      const made = { portalSecret, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [], operators }
       return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
     },
   })

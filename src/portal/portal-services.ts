@@ -62,10 +62,14 @@ export interface PortalNetwork {
 export interface IncidentLog {
   /** Whoever shows states records what they show. */
   recordStates(networks: readonly NetworkStatus[]): void
-  /** Of a network; without a node, of all of it. Times in ms since 1970. */
-  list(network: string): readonly {
+  /** Of a network, or of all; without a node, of all of the network. Times in ms since 1970. */
+  list(network?: string): readonly {
+    readonly network: string
     readonly node: string | undefined
     readonly kind: string
+    readonly class: string
+    readonly text: string
+    readonly severity: 'critical' | 'warning' | 'info'
     readonly began: number
     readonly ended: number | undefined
   }[]

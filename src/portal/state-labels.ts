@@ -35,6 +35,11 @@ export const nodeReasonLabels: Readonly<Record<NodeReason, string>> = {
   slow: 'slow',
 }
 
+const kindLabels: Readonly<Record<string, string>> = { ...networkStateLabels, ...nodeConditionLabels, ...nodeReasonLabels }
+
+/** Of an incident: that of a plugin has its own name. */
+export const nameOfKind = (kind: string): string => kindLabels[kind] ?? kind
+
 /** What calls came to, and what pages ask for of them. */
 export const outcomeLabels = {
   ok: 'Successful',

@@ -5,10 +5,12 @@ import type { Metrics } from './metrics.ts'
 
 export const problemSeverities = ['critical', 'warning'] as const
 
+export type ProblemSeverity = (typeof problemSeverities)[number]
+
 /** What a plugin reports of a state that an operator should act on. */
 interface ReportedProblem {
   /** `critical`: callers notice. */
-  readonly severity: (typeof problemSeverities)[number]
+  readonly severity: ProblemSeverity
   /** For operators, without secrets: what is wrong, and what to do. Cut after 500 characters. */
   readonly text: string
 }

@@ -8,9 +8,12 @@ import type { Test } from 'tap'
 import { AlertRounds, roundIntervalMs } from '../../src/portal/alerts/alert-rounds.ts'
 import type { AlertOptions } from '../../src/portal/alerts/alert-rounds.ts'
 import { defaultRateRule, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
-import { listDeliveries } from '../../src/portal/alerts/delivery-records.ts'
+import { listDeliveries, listOperatorDeliveries } from '../../src/portal/alerts/delivery-records.ts'
+import { endedAfterMs, maxOfIncident, warningDelayMs } from '../../src/portal/alerts/operator-alerts.ts'
+import type { OperatorAlertOptions, OperatorReceivers } from '../../src/portal/alerts/operator-alerts.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
 import { testWebhook } from '../../src/portal/alerts/webhook-message.ts'
+import { deriveOperatorKey, formatKey } from '../../src/portal/alerts/webhook-signature.ts'
 import { createHostResolver, resolveHost, webhookAddressRule } from '../../src/portal/alerts/webhook-addresses.ts'
 import type { ResolveHost } from '../../src/portal/alerts/webhook-addresses.ts'
 import { postWebhook } from '../../src/portal/alerts/webhook-request.ts'
@@ -368,6 +371,170 @@ t.test('100 % is reached when a call is refused, although a rest is left that is
   t.match(receiver.received, [{ json: { data: { threshold: 100, used: 960 } } }])
 })
 
+type SeenIncident = ReturnType<Awaited<ReturnType<OperatorAlertOptions['incidents']>>['list']>[number]
+
+/** What one gateway sees of the nodes; those of a deployment see it on their own. */
+class SeenIncidents {
+  #incidents: readonly SeenIncident[] = []
+
+  begin(clock: TestClock, incident: Partial<SeenIncident> = {}): void {
+    const network = {
+      network: 'devnet',
+      node: undefined,
+      kind: 'down',
+      class: 'all',
+      text: 'no node can be used',
+      severity: 'critical' as const,
+    }
+    this.#incidents = [{ ...network, began: clock.now(), ended: undefined, ...incident }, ...this.#incidents]
+  }
+
+  end(clock: TestClock): void {
+    this.#incidents = this.#incidents.map(each => ({ ...each, ended: each.ended ?? clock.now() }))
+  }
+
+  gateway(scenario: AlertScenario, receivers: Partial<OperatorReceivers>, over: Partial<AlertOptions> = {}): AlertRounds {
+    const incidents = async () => ({ list: () => this.#incidents })
+    const all = { mail: [], severity: 'warning' as const, webhooks: {}, ...receivers }
+    return scenario.gateway({ operators: { receivers: all, incidents, operatorUrl: 'https://admin.test/operator' }, ...over })
+  }
+}
+
+/** By then a message says that what nobody sees any more has ended. */
+const endedMs = endedAfterMs + 4 * roundIntervalMs
+
+/** Rounds until so much time has passed. */
+const roundsFor = async (scenario: AlertScenario, ms: number, ...gateways: readonly AlertRounds[]): Promise<void> => {
+  for (let passed = 0; passed < ms; passed += roundIntervalMs) {
+    await scenario.round(...gateways)
+    const { store, clock } = scenario
+    await waitUntil(async () =>
+      (await listOperatorDeliveries(store)).every(({ state, nextAttempt }) => state !== 'pending' || nextAttempt > clock.now()),
+    )
+  }
+}
+
+for (const { engine, open, skip } of engines) {
+  t.test(
+    `on ${engine}, operators are told once that a network is down and that it no longer is, whichever gateways see it`,
+    { skip },
+    async t => {
+      const scenario = await new AlertScenario(t).open(open)
+      const { clock } = scenario
+      const receiver = await receiverFor(t)
+      const seen = [new SeenIncidents(), new SeenIncidents()] as const
+      const webhooks = { 'on-call': { url: new Secret(receiver.url), format: 'standard' as const } }
+      const gateways = seen.map(each => each.gateway(scenario, { webhooks }))
+      const sent = () => receiver.received.map(({ json }) => json.type)
+      await roundsFor(scenario, 10_000, ...gateways)
+      t.same(sent(), [])
+      const began = new Date(clock.now()).toISOString()
+      seen[0].begin(clock)
+      await roundsFor(scenario, 30_000, ...gateways)
+      seen[1].begin(clock)
+      seen[0].end(clock)
+      await roundsFor(scenario, endedMs, ...gateways)
+      t.same(sent(), ['incident.began'], 'it ends when no gateway sees it')
+      seen[1].end(clock)
+      const ended = new Date(clock.now()).toISOString()
+      await roundsFor(scenario, endedMs, ...gateways)
+      t.same(sent(), ['incident.began', 'incident.ended'])
+      const data = { network: 'devnet', node: null, kind: 'down', class: 'all', severity: 'critical', text: 'no node can be used', began }
+      t.same(
+        receiver.received.map(({ json }) => json.data),
+        [
+          { ...data, ended: null },
+          { ...data, ended },
+        ],
+      )
+      const secret = formatKey(deriveOperatorKey(portalSecret, 'on-call')).reveal()
+      for (const each of receiver.received) t.ok(isSigned(each, secret), 'signed with the secret that `alerts webhook-secret` prints')
+      t.notMatch(JSON.stringify(scenario.log.lines), receiver.url)
+    },
+  )
+}
+
+t.test(
+  'a warning that is over within a minute is told to nobody; one that lasts is, and not to receivers of critical problems alone',
+  async t => {
+    const scenario = await new AlertScenario(t).open()
+    const { clock } = scenario
+    const [all, critical] = [await receiverFor(t), await receiverFor(t)]
+    const seen = new SeenIncidents()
+    const gateway = seen.gateway(scenario, {
+      webhooks: {
+        chat: { url: new Secret(all.url), format: 'slack' },
+        'on-call': { url: new Secret(critical.url), format: 'standard', severity: 'critical' },
+      },
+    })
+    const node = { node: 'node-1', kind: 'unreachable', text: 'connection refused', severity: 'warning' as const }
+    seen.begin(clock, { ...node, class: 'logs' })
+    await roundsFor(scenario, warningDelayMs / 2, gateway)
+    seen.end(clock)
+    seen.begin(clock, { ...node, kind: 'drained', severity: 'info' })
+    await roundsFor(scenario, 3 * warningDelayMs, gateway)
+    t.same(all.received, [])
+    seen.begin(clock, node)
+    await roundsFor(scenario, 2 * warningDelayMs, gateway)
+    t.match(all.received, [{ json: { text: /^Tollgate: warning: node-1 of devnet: .+\nconnection refused\.\nSince / } }])
+    seen.end(clock)
+    await roundsFor(scenario, endedMs, gateway)
+    t.match(all.received[1], { json: { text: /^Tollgate: ended: node-1 of devnet: / } })
+    t.same(critical.received, [])
+  },
+)
+
+t.test('operators get mail; a node that comes and goes is told of 10 times a day', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock } = scenario
+  const mail = await startMailServer()
+  t.teardown(() => mail.stop())
+  const sendMail = openMailer({ url: new Secret(mail.url), from: 'Tollgate <no-reply@portal.test>' }, scenario.log)
+  const seen = new SeenIncidents()
+  const gateway = seen.gateway(scenario, { mail: ['on-call@example.org'] }, { sendMail })
+  for (let i = 0; i < maxOfIncident + 2; i += 1) {
+    seen.begin(clock)
+    await roundsFor(scenario, 10_000, gateway)
+    seen.end(clock)
+    await roundsFor(scenario, endedMs, gateway)
+  }
+  t.equal(mail.received.length, 2 * maxOfIncident, 'of each, its beginning and its end')
+  t.match(mail.received[0], {
+    to: 'on-call@example.org',
+    message: /Subject: Tollgate: critical: devnet: .*no node can be used\..*https:\/\/admin\.test\/operator/s,
+  })
+})
+
+t.test('what began and ended while the store was unreachable is told when it is back', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, store } = scenario
+  const receiver = await receiverFor(t)
+  const seen = new SeenIncidents()
+  let isReachable = true
+  const unreliable = new Proxy(store, {
+    get: (target, name) => {
+      const member = Reflect.get(target, name)
+      if (typeof member !== 'function') return member
+      return isReachable ? member.bind(target) : () => Promise.reject(new Error('unreachable'))
+    },
+  })
+  const webhooks = { 'on-call': { url: new Secret(receiver.url), format: 'standard' as const } }
+  const gateway = seen.gateway(scenario, { webhooks }, { store: unreliable })
+  await roundsFor(scenario, 5_000, gateway)
+  isReachable = false
+  seen.begin(clock)
+  clock.advance(20_000)
+  await t.rejects(gateway.run(), 'unreachable')
+  seen.end(clock)
+  clock.advance(20_000)
+  isReachable = true
+  await roundsFor(scenario, endedMs, gateway)
+  t.same(
+    receiver.received.map(({ json }) => json.type),
+    ['incident.began', 'incident.ended'],
+  )
+})
+
 t.test('a webhook of the format `slack` gets a text, in which no account name is a mention', async t => {
   const scenario = await new AlertScenario(t).open()
   const receiver = await receiverFor(t)
@@ -467,7 +634,7 @@ t.test('a gateway that is killed while it sends leaves the message to another', 
   receiver.answerWith(204)
   const other = scenario.gateway()
   const [delivery] = await scenario.deliveries()
-  await other.deliverer.attempt(delivery?.id ?? '', await readAlertSettings(scenario.store, 'acc_1'))
+  await other.deliverer.attempt(delivery?.id ?? '', () => ({ kind: 'none', why: 'the lock has not expired' }))
   t.equal(receiver.received.length, 1, 'not before the lock has expired')
   scenario.clock.advance(120_000)
   await scenario.round(other)

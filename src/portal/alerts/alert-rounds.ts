@@ -5,20 +5,27 @@ import { dayMs, isoTime } from '../../util/dates.ts'
 import { startRounds } from '../../services/rounds.ts'
 import type { BackgroundTask } from '../../services/rounds.ts'
 import { tryLock } from '../concurrent-changes.ts'
-import { listVerifiedOwners } from '../people/people.ts'
+import { findPerson, listVerifiedOwners } from '../people/people.ts'
 import { alertBuckets, hasReceiver, listAlertSettings, maxThresholds } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './delivery-attempts.ts'
-import type { DelivererOptions } from './delivery-attempts.ts'
+import type { DelivererOptions, DeliveryTarget, FindTarget } from './delivery-attempts.ts'
 import { addDelivery, listDeliveries } from './delivery-records.ts'
-import type { AlertContent, Delivery } from './delivery-records.ts'
+import type { AccountDelivery, AlertContent, Delivery } from './delivery-records.ts'
 import { updateIncidents } from './incidents.ts'
+import { OperatorAlerts } from './operator-alerts.ts'
+import type { OperatorAlertOptions } from './operator-alerts.ts'
 import { readReachedThresholds } from './thresholds.ts'
 import type { ThresholdServices } from './thresholds.ts'
+import { webhookAddressRule } from './webhook-addresses.ts'
 
 export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
   readonly store: LazyStore
   readonly plans: ThresholdServices['plans']
+  /** Private addresses that webhooks of accounts may have. */
+  readonly allowedSubnets: readonly string[]
+  /** Undefined where operators are told of nothing. */
+  readonly operators?: Pick<OperatorAlertOptions, 'receivers' | 'incidents' | 'operatorUrl'> | undefined
 }
 
 /** Of several gateways, one at a time does a round. */
@@ -43,23 +50,30 @@ interface Alert {
   readonly endsAt: number
 }
 
-/** Looks which accounts have reached a threshold, and tells them. */
+/** Looks which accounts have reached a threshold, and tells them; and tells operators of incidents. */
 export class AlertRounds {
   readonly deliverer: Deliverer
   readonly #options: AlertOptions
+  readonly #isAllowed: (address: string) => boolean
+  readonly #operatorAlerts: OperatorAlerts | undefined
   readonly #inFlight = new Map<string, Promise<void>>()
   #isStopped = false
 
   constructor(options: AlertOptions) {
     this.#options = options
     this.deliverer = new Deliverer(options)
+    this.#isAllowed = webhookAddressRule(options.allowedSubnets)
+    const { operators } = options
+    this.#operatorAlerts = operators && new OperatorAlerts({ ...options, ...operators })
   }
 
   /** One round, unless another gateway does one. Resolves before what it sends has been answered. Rejects where the store fails. */
   async run(): Promise<void> {
     const { store } = this.#options
+    await this.#operatorAlerts?.report()
     // Never released: the next round is due when the lock ends.
     if ((await tryLock(this.#options, 'alert-round', roundIntervalMs - 1)) === undefined) return
+    await this.#operatorAlerts?.update((id, findTarget) => this.#start(id, findTarget))
     // From another place each time: nobody is always the last whom the limit of deliveries leaves for the next round.
     const start = Math.floor(Math.random() * alertBuckets.length)
     for (const bucket of [...alertBuckets.slice(start), ...alertBuckets.slice(0, start)]) {
@@ -93,7 +107,7 @@ export class AlertRounds {
     }
     for (const delivery of known.values()) {
       const isWanted = delivery.channel === 'webhook' ? webhook !== undefined : email
-      if (isWanted && isDue(delivery, clock.now())) this.#start(delivery.id, settings)
+      if (isWanted && isDue(delivery, clock.now())) this.#start(delivery.id, each => this.#accountTarget(each, settings))
     }
   }
 
@@ -111,8 +125,8 @@ export class AlertRounds {
   async #newDeliveries(
     alerts: readonly Alert[],
     { account, webhook, email }: AlertSettings,
-    known: ReadonlyMap<string, Delivery>,
-  ): Promise<readonly Delivery[]> {
+    known: ReadonlyMap<string, AccountDelivery>,
+  ): Promise<readonly AccountDelivery[]> {
     const { store, clock, sendMail } = this.#options
     if (alerts.length === 0) return []
     const people = email && sendMail !== undefined ? await listVerifiedOwners(store, account) : []
@@ -131,10 +145,22 @@ export class AlertRounds {
     )
   }
 
-  #start(id: string, settings: AlertSettings): void {
+  async #accountTarget({ channel, person = '' }: Delivery, { account, webhook }: AlertSettings): Promise<DeliveryTarget> {
+    const { store, portalUrl } = this.#options
+    if (channel === 'webhook')
+      return webhook === undefined
+        ? { kind: 'none', why: 'the account has no webhook any more' }
+        : { kind: 'webhook', webhook: { account, webhook, isAllowed: this.#isAllowed } }
+    const { email: to, isEmailVerified = false } = (await findPerson(store, person)) ?? {}
+    if (to === undefined || !isEmailVerified) return { kind: 'none', why: 'there is no confirmed address any more' }
+    const footer = [`Figures: ${portalUrl}/`, `Owners of the account change alerts here: ${portalUrl}/alerts`]
+    return { kind: 'email', to, footer }
+  }
+
+  #start(id: string, findTarget: FindTarget): void {
     if (this.#isStopped || this.#inFlight.has(id) || this.#inFlight.size >= maxConcurrentDeliveries) return
     const attempt = this.deliverer
-      .attempt(id, settings)
+      .attempt(id, findTarget)
       // The store is unreachable, which the ledger logs: a later round tries again.
       .catch(() => undefined)
       .finally(() => this.#inFlight.delete(id))
@@ -152,9 +178,10 @@ const nameOf = ({ type, data }: AlertContent): string =>
 
 type Receiver = Pick<Delivery, 'channel' | 'person'>
 
-const isFor = ({ channel, person }: Receiver, delivery: Delivery): boolean => delivery.channel === channel && delivery.person === person
+const isFor = ({ channel, person }: Receiver, delivery: AccountDelivery): boolean =>
+  delivery.channel === channel && delivery.person === person
 
-const newDelivery = (account: string, receiver: Receiver, { content, endsAt }: Alert, now: number): Delivery => {
+const newDelivery = (account: string, receiver: Receiver, { content, endsAt }: Alert, now: number): AccountDelivery => {
   const { channel, person } = receiver
   const id = [account, nameOf(content), channel, ...(person === undefined ? [] : [person])].join(' ')
   const message = { ...content, timestamp: isoTime(now) }

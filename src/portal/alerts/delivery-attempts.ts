@@ -3,18 +3,16 @@ import type { Log } from '../../services/log.ts'
 import { metricDefinitions } from '../../services/metric-definitions.ts'
 import type { Metrics } from '../../services/metrics.ts'
 import { backoffDelayMs, isAttemptDue, withTimeoutOr } from '../../util/async.ts'
+import type { MaybePromise } from '../../util/async.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
 import type { Brand } from '../brand.ts'
 import type { Mail, SendMail } from '../mail/mailer.ts'
-import { findPerson } from '../people/people.ts'
 import { tryLock } from '../concurrent-changes.ts'
-import type { AlertSettings } from './alert-settings.ts'
 import { deliveryChannels, deliveryLockTtlMs, deliveryRetryDelays, findDelivery, messageId, replaceDelivery } from './delivery-records.ts'
 import type { Delivery, DeliveryChannel } from './delivery-records.ts'
 import { describeAlert, formatMessage, summarizeAlert } from './message-format.ts'
-import { webhookAddressRule } from './webhook-addresses.ts'
 import { sendWebhookMessage } from './webhook-message.ts'
-import type { WebhookSender } from './webhook-message.ts'
+import type { WebhookSender, WebhookTarget } from './webhook-message.ts'
 import type { DeliveryOutcome } from './webhook-request.ts'
 
 export interface DelivererOptions extends WebhookSender {
@@ -24,9 +22,17 @@ export interface DelivererOptions extends WebhookSender {
   readonly sendMail: SendMail | undefined
   readonly portalUrl: string
   readonly brand?: Pick<Brand, 'name'> | undefined
-  /** Private addresses that webhooks may have. */
-  readonly allowedSubnets: readonly string[]
 }
+
+/** Where a delivery goes. */
+export type DeliveryTarget =
+  | { readonly kind: 'webhook'; readonly webhook: WebhookTarget }
+  /** `footer`: the last lines of the mail. */
+  | { readonly kind: 'email'; readonly to: string; readonly footer: readonly string[] }
+  /** Nowhere any more, and why. */
+  | { readonly kind: 'none'; readonly why: string }
+
+export type FindTarget = (delivery: Delivery) => MaybePromise<DeliveryTarget>
 
 const mailTimeoutMs = 60_000
 /** A gateway that stops gives the mail server so long to accept mail: its leases and the use of credits are stored after that. */
@@ -37,12 +43,10 @@ const maxDeliveryAgeMs = 24 * hourMs
 /** Sends what is due: one gateway at a time, and again after failures, for a day. */
 export class Deliverer {
   readonly #options: DelivererOptions
-  readonly #isAllowed: (address: string) => boolean
   readonly #stopping = new AbortController()
 
   constructor(options: DelivererOptions) {
     this.#options = options
-    this.#isAllowed = webhookAddressRule(options.allowedSubnets)
     // Each delivery in flight listens.
     setMaxListeners(Infinity, this.#stopping.signal)
     // From 0 on: increase() of Prometheus does not count what a counter begins with.
@@ -55,7 +59,7 @@ export class Deliverer {
   }
 
   /** Attempts a delivery that is pending and due, or gives it up after a day, unless another gateway does. Rejects where the store fails. */
-  async attempt(id: string, settings: AlertSettings): Promise<void> {
+  async attempt(id: string, findTarget: FindTarget): Promise<void> {
     const { store, clock } = this.#options
     const release = await tryLock(this.#options, `delivery ${id}`, deliveryLockTtlMs)
     if (release === undefined) return
@@ -63,7 +67,7 @@ export class Deliverer {
     if (delivery !== undefined && isDue(delivery, clock.now())) {
       // It may have had no receiver since, and have another one now.
       const isLate = clock.now() > delivery.created + maxDeliveryAgeMs
-      const outcome = isLate ? undefined : await this.#send(delivery, settings)
+      const outcome = isLate ? undefined : await this.#send(delivery, await findTarget(delivery))
       // Where the outcome cannot be stored, the lock stays too: a delivery is not repeated at once.
       if (outcome === undefined) await replaceDelivery(store, this.#giveUp(delivery))
       else if (!this.#stopping.signal.aborted || outcome.isDelivered) await replaceDelivery(store, this.#record(delivery, outcome))
@@ -71,21 +75,18 @@ export class Deliverer {
     await release()
   }
 
-  #send(delivery: Delivery, { account, webhook }: AlertSettings): Promise<DeliveryOutcome> {
-    if (delivery.channel === 'email') return this.#mail(delivery)
-    if (webhook === undefined) return Promise.resolve({ isDelivered: false, status: 'the account has no webhook any more' })
-    const message = { id: messageId(delivery), body: formatMessage(webhook, delivery.message, this.#options.brand) }
-    return sendWebhookMessage(this.#options, { account, webhook, isAllowed: this.#isAllowed }, message, this.#stopping.signal)
+  async #send(delivery: Delivery, target: DeliveryTarget): Promise<DeliveryOutcome> {
+    const { brand } = this.#options
+    if (target.kind === 'none') return { isDelivered: false, status: target.why }
+    if (target.kind === 'email') return this.#mail(alertMail(delivery, target, this.#options))
+    const message = { id: messageId(delivery), body: formatMessage(target.webhook.webhook, delivery.message, brand) }
+    return sendWebhookMessage(this.#options, target.webhook, message, this.#stopping.signal)
   }
 
-  async #mail(delivery: Delivery): Promise<DeliveryOutcome> {
-    const { store, sendMail, clock } = this.#options
-    const { email, isEmailVerified = false } = (await findPerson(store, delivery.person ?? '')) ?? {}
-    if (email === undefined || !isEmailVerified || sendMail === undefined)
-      return { isDelivered: false, status: 'there is no confirmed address or no mail server any more' }
-    const sent = withTimeoutOr(clock, mailTimeoutMs, sendMail(alertMail(delivery, email, this.#options)), () => false)
-    const isDelivered = await this.#untilStopped(sent)
-    return mailOutcome(isDelivered)
+  async #mail(mail: Mail): Promise<DeliveryOutcome> {
+    const { sendMail, clock } = this.#options
+    if (sendMail === undefined) return { isDelivered: false, status: 'there is no mail server any more' }
+    return mailOutcome(await this.#untilStopped(withTimeoutOr(clock, mailTimeoutMs, sendMail(mail), () => false)))
   }
 
   /** False when the gateway stops before the mail server has answered. */
@@ -138,15 +139,13 @@ export const isDue = ({ state, nextAttempt }: Delivery, now: number): boolean =>
   state === 'pending' && isAttemptDue(deliveryRetryDelays, nextAttempt, now)
 
 /** The mail of an alert. Its Message-ID is the same for each attempt. */
-const alertMail = (delivery: Delivery, to: string, { portalUrl, brand }: Pick<DelivererOptions, 'portalUrl' | 'brand'>): Mail => ({
+const alertMail = (
+  delivery: Delivery,
+  { to, footer }: DeliveryTarget & { readonly kind: 'email' },
+  { portalUrl, brand }: Pick<DelivererOptions, 'portalUrl' | 'brand'>,
+): Mail => ({
   to,
   messageId: `<${messageId(delivery)}@${new URL(portalUrl).hostname}>`,
   subject: summarizeAlert(delivery.message, brand),
-  text: [
-    ...describeAlert(delivery.message),
-    '',
-    `Figures: ${portalUrl}/`,
-    `Owners of the account change alerts here: ${portalUrl}/alerts`,
-    '',
-  ].join('\n'),
+  text: [...describeAlert(delivery.message), '', ...footer, ''].join('\n'),
 })

@@ -1,7 +1,9 @@
 import { hash } from 'node:crypto'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
+import type { ProblemSeverity } from '../../services/plugin-problems.ts'
 import { hourMs } from '../../util/dates.ts'
 import { toJson } from '../../util/json.ts'
+import { operatorsId } from './webhook-signature.ts'
 
 /** From one attempt to the next, of an alert or of the usage of a day. */
 export const deliveryRetryDelays = { minMs: 30_000, maxMs: hourMs }
@@ -14,13 +16,16 @@ export const deliveryChannels = ['webhook', 'email'] as const
 export type DeliveryChannel = (typeof deliveryChannels)[number]
 
 /** One message to one receiver. There is never a second one with its id, so that an alert is sent once. */
-export interface Delivery {
+export interface Delivery<Message = AlertMessage | OperatorMessage> {
   readonly id: string
+  /** Id of the account, or `operators`. */
   readonly account: string
   readonly channel: DeliveryChannel
-  /** Of mail: the id of the person. */
+  /** Of mail to an owner: the id of the person. */
   readonly person?: string
-  readonly message: AlertMessage
+  /** Of operators: the address, or the name of the webhook. */
+  readonly receiver?: string
+  readonly message: Message
   readonly state: 'pending' | 'delivered' | 'failed'
   readonly attempts: number
   /** Milliseconds since 1970, as all times here. */
@@ -34,10 +39,40 @@ export interface Delivery {
   readonly expires: number
 }
 
-/** What the receiver is told. It is stored, so that each attempt says the same. */
-export type AlertMessage = AlertContent & {
+export type AccountDelivery = Delivery<AlertMessage>
+
+export type OperatorDelivery = Delivery<OperatorMessage>
+
+interface Timestamped {
   /** ISO 8601. */
   readonly timestamp: string
+}
+
+/** What the receiver is told. It is stored, so that each attempt says the same. */
+export type AlertMessage = AlertContent & Timestamped
+
+/** The same, where operators are told. */
+export type OperatorMessage = OperatorAlert & Timestamped
+
+export const operatorAlertTypes = ['incident.began', 'incident.ended'] as const
+
+/** A node, a network or a plugin has a problem, or has it no more. */
+export interface OperatorAlert {
+  readonly type: (typeof operatorAlertTypes)[number]
+  readonly data: {
+    readonly network: string
+    /** Null: the network. */
+    readonly node: string | null
+    /** As in the incidents of the operator's API. */
+    readonly kind: string
+    readonly class: string
+    readonly severity: ProblemSeverity
+    readonly text: string
+    /** ISO 8601. */
+    readonly began: string
+    /** Null while it lasts. */
+    readonly ended: string | null
+  }
 }
 
 export type AlertContent =
@@ -98,8 +133,11 @@ export const findDelivery = async (store: RecordStore, id: string): Promise<Deli
 }
 
 /** Those of the account, in no order. */
-export const listDeliveries = async (store: Pick<RecordStore, 'records'>, account: string): Promise<readonly Delivery[]> =>
-  (await store.records('delivery', account)).map(toDelivery)
+export const listDeliveries = async (store: Pick<RecordStore, 'records'>, account: string): Promise<readonly AccountDelivery[]> =>
+  (await store.records('delivery', account)).map(record => toDelivery(record) as AccountDelivery) // AccountAlerts alone writes them
+
+export const listOperatorDeliveries = async (store: Pick<RecordStore, 'records'>): Promise<readonly OperatorDelivery[]> =>
+  (await store.records('delivery', operatorsId)).map(record => toDelivery(record) as OperatorDelivery) // OperatorAlerts alone writes them
 
 const toRecord = ({ id, account, expires, ...value }: Delivery): StoredRecord => ({
   id,

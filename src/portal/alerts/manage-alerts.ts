@@ -10,7 +10,7 @@ import { count, flag, listOf, number, object, text, textOrNull, time, timeOrNull
 import { maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { alertTypes, deliveryChannels, incidentTypes, listDeliveries } from './delivery-records.ts'
-import type { AlertMessage, Delivery } from './delivery-records.ts'
+import type { AlertMessage, AccountDelivery } from './delivery-records.ts'
 import { endChangedIncidents, lastingIncidents } from './incidents.ts'
 import { webhookFormats } from './message-format.ts'
 import type { WebhookFormat } from './message-format.ts'
@@ -101,7 +101,7 @@ export const alertsJson = async (store: RecordStore, account: string) => {
 
 export type AlertsJson = Awaited<ReturnType<typeof alertsJson>>
 
-const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
+const deliveryJson = async (store: RecordStore, delivery: AccountDelivery) => {
   const { channel, person, state, attempts, created, nextAttempt, lastAttempt, lastStatus = null, message } = delivery
   return {
     ...alertJson(message),

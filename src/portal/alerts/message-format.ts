@@ -1,6 +1,7 @@
 import { nameOf } from '../brand.ts'
 import type { NamedBrand } from '../brand.ts'
-import type { AlertMessage, CreditsAlert, IncidentAlert, IncidentType } from './delivery-records.ts'
+import { nameOfKind } from '../state-labels.ts'
+import type { AlertMessage, CreditsAlert, IncidentAlert, IncidentType, OperatorAlert, OperatorMessage } from './delivery-records.ts'
 
 /** How messages to a webhook are written: `standard` for programs, `slack` for the incoming webhooks of Slack and of what takes its format. */
 export const webhookFormats = ['standard', 'slack'] as const
@@ -18,7 +19,7 @@ interface TestMessage {
 /** The body of the request. */
 export const formatMessage = (
   { format = 'standard' }: { readonly format?: WebhookFormat },
-  message: AlertMessage | TestMessage,
+  message: AlertMessage | OperatorMessage | TestMessage,
   brand: NamedBrand | undefined,
 ): string => JSON.stringify(format === 'slack' ? { text: escapeForSlack(textOf(message, brand)) } : message)
 
@@ -26,14 +27,24 @@ export const formatMessage = (
 export const describeTest = (account: string, brand: NamedBrand | undefined): string =>
   `${nameOf(brand)}: this is a test message for the account ${account}.`
 
-const textOf = (message: AlertMessage | TestMessage, brand: NamedBrand | undefined): string =>
+const textOf = (message: AlertMessage | OperatorMessage | TestMessage, brand: NamedBrand | undefined): string =>
   message.type === 'test'
     ? describeTest(message.data.account.name, brand)
     : [summarizeAlert(message, brand), ...describeAlert(message)].join('\n')
 
 /** In one line, as the subject of a mail. */
-export const summarizeAlert = ({ type, data }: AlertMessage, brand: NamedBrand | undefined): string =>
-  `${nameOf(brand)}: ${data.account.name} ${type === 'credits.threshold' ? summarizeCredits(data) : summarizeIncident(type, data)}`
+export const summarizeAlert = (message: AlertMessage | OperatorMessage, brand: NamedBrand | undefined): string =>
+  `${nameOf(brand)}: ${isOfOperators(message) ? summarizeForOperators(message) : summarizeForAccount(message)}`
+
+const isOfOperators = (message: AlertMessage | OperatorMessage): message is OperatorMessage => !('account' in message.data)
+
+const summarizeForAccount = ({ type, data }: AlertMessage): string =>
+  `${data.account.name} ${type === 'credits.threshold' ? summarizeCredits(data) : summarizeIncident(type, data)}`
+
+const summarizeForOperators = ({ type, data: { network, node, kind, class: methodClass, severity } }: OperatorAlert): string => {
+  const ofClass = methodClass === 'all' ? '' : ` (${methodClass})`
+  return `${type === 'incident.began' ? severity : 'ended'}: ${node === null ? network : `${node} of ${network}`}: ${nameOfKind(kind)}${ofClass}`
+}
 
 const summarizeCredits = ({ period, threshold }: CreditsAlert): string =>
   `has used ${threshold} % of its ${period === 'day' ? 'daily credits' : 'credits of the month'}`
@@ -41,8 +52,16 @@ const summarizeCredits = ({ period, threshold }: CreditsAlert): string =>
 const summarizeIncident = (type: IncidentType, { value }: IncidentAlert): string =>
   type === 'errors.threshold' ? `has ${value} % failed calls` : `has slow calls: p95 ${value} ms`
 
-export const describeAlert = ({ type, data }: AlertMessage): readonly string[] =>
-  type === 'credits.threshold' ? describeCredits(data) : describeIncident(type, data)
+export const describeAlert = (message: AlertMessage | OperatorMessage): readonly string[] => {
+  if (isOfOperators(message)) return describeForOperators(message)
+  const { type, data } = message
+  return type === 'credits.threshold' ? describeCredits(data) : describeIncident(type, data)
+}
+
+const describeForOperators = ({ data: { text, began, ended } }: OperatorAlert): readonly string[] => [
+  `${text}.`,
+  ended === null ? `Since ${began}. A message is sent when it has ended.` : `From ${began} to ${ended}.`,
+]
 
 const describeCredits = ({ account, plan, period, date, used, limit, resetAt }: CreditsAlert): readonly string[] => [
   `The account ${account.name} (plan ${plan}) has used ${used} of ${limit} credits of ${date} (UTC).`,

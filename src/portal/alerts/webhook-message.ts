@@ -27,8 +27,8 @@ interface WebhookMessage {
   readonly body: string
 }
 
-interface WebhookTarget {
-  /** Id of the account. */
+export interface WebhookTarget {
+  /** Id of the account; `operators` of theirs. */
   readonly account: string
   readonly webhook: Webhook
   /** Whether the operator lets webhooks have the address. */

@@ -3,7 +3,14 @@ import { Secret } from '../../plugin/secret.ts'
 import type { Webhook } from './alert-settings.ts'
 
 /** The key of one webhook of an account, which no store has: derived from the secret of the portal. */
-export const deriveKey = (portalSecret: Secret, account: string, { salt }: Webhook): Buffer => derive(portalSecret, `${account} ${salt}`)
+export const deriveKey = (portalSecret: Secret, account: string, { salt }: Pick<Webhook, 'salt'>): Buffer =>
+  derive(portalSecret, `${account} ${salt}`)
+
+/** In place of the id of an account, of which none is as this. */
+export const operatorsId = 'operators'
+
+/** The key of a webhook of operators, by its name in gateway.yaml. */
+export const deriveOperatorKey = (portalSecret: Secret, name: string): Buffer => deriveKey(portalSecret, operatorsId, { salt: name })
 
 /** The key of the webhook of a billing system. No id of an account is as its purpose. */
 export const deriveUsageKey = (portalSecret: Secret): Buffer => derive(portalSecret, 'usage')

@@ -1,5 +1,6 @@
-import { networkStateLabels, nodeConditionLabels, nodeReasonLabels } from '../state-labels.ts'
+import { nameOfKind } from '../state-labels.ts'
 import { count, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { incidentSeverities } from '../operator/node-incidents.ts'
 import { defineOperation } from './operation.ts'
 import type { IncidentJson, IncidentsJson } from './operation.ts'
 
@@ -19,6 +20,11 @@ export const incidentSchemas = {
           },
           class: { ...text, description: 'Of methods; `all` for every class.' },
           text: { ...text, description: 'Why.' },
+          severity: {
+            type: 'string',
+            enum: incidentSeverities,
+            description: '`critical`: callers notice, or an answer was proven wrong. `info`: no alert to operators is sent.',
+          },
           began: time,
           ended: { ...timeOrNull, description: 'Null while it lasts.' },
           times: { ...count, description: 'How often: what comes back within a minute is one incident.' },
@@ -28,8 +34,6 @@ export const incidentSchemas = {
     },
   }),
 } as const
-
-const labels: Readonly<Record<string, string>> = { ...networkStateLabels, ...nodeConditionLabels, ...nodeReasonLabels }
 
 /** With the command `nodes`. */
 export const incidentOperations = [
@@ -56,5 +60,5 @@ export const incidentOperations = [
 
 const toCells = ({ began, ended, times, network, node, kind, class: methodClass, text: why }: IncidentJson): readonly string[] => [
   ...[began.slice(0, 19), ended?.slice(0, 19) ?? 'ongoing', String(times), network, node ?? '-'],
-  ...[methodClass === 'all' ? (labels[kind] ?? kind) : `${labels[kind] ?? kind}: ${methodClass}`, why],
+  ...[methodClass === 'all' ? nameOfKind(kind) : `${nameOfKind(kind)}: ${methodClass}`, why],
 ]

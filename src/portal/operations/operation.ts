@@ -51,6 +51,7 @@ export interface IncidentJson {
   readonly kind: string
   readonly class: string
   readonly text: string
+  readonly severity: 'critical' | 'warning' | 'info'
   readonly began: string
   readonly ended: string | null
   readonly times: number

@@ -2,8 +2,14 @@ import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.
 import type { Clock } from '../../services/clock.ts'
 import { exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
 import type { NodeReason } from '../../services/node-reasons.ts'
+import { problemSeverities } from '../../services/plugin-problems.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import type { IncidentsJson } from '../operations/operation.ts'
+
+/** `info`: nobody needs to be told. The node gets fewer calls, or an operator has drained it. */
+export const incidentSeverities = [...problemSeverities, 'info'] as const
+
+type IncidentSeverity = (typeof incidentSeverities)[number]
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time; or that a plugin has reported. */
 interface NodeIncident {
@@ -15,6 +21,7 @@ interface NodeIncident {
   /** Of methods; `all` for every class. */
   readonly class: string
   readonly text: string
+  readonly severity: IncidentSeverity
   /** In ms since 1970. */
   readonly began: number
   /** Undefined while it lasts. */
@@ -23,7 +30,7 @@ interface NodeIncident {
   readonly times: number
 }
 
-type Observed = Pick<NodeIncident, 'network' | 'node' | 'kind' | 'class' | 'text'> & { readonly since: number | undefined }
+type Observed = Pick<NodeIncident, 'network' | 'node' | 'kind' | 'class' | 'text' | 'severity'> & { readonly since: number | undefined }
 
 export const incidentRetentionMs = dayMs
 /** What comes back within this time has not been over. */
@@ -122,7 +129,7 @@ export class NodeIncidents {
   }
 }
 
-const keyOf = ({ network, node, kind, class: methodClass }: Omit<Observed, 'text' | 'since'>): string =>
+const keyOf = ({ network, node, kind, class: methodClass }: Pick<Observed, 'network' | 'node' | 'kind' | 'class'>): string =>
   [network, node, kind, methodClass].join('\n')
 
 const networkTexts: Readonly<Partial<Record<NetworkStatus['state'], string>>> = {
@@ -134,9 +141,11 @@ const observe = ({ name: network, state, lastHead, upstreams, problems = [] }: N
   const text = networkTexts[state]
   const since = state === 'stalled' ? parseTime(lastHead?.since) : state === 'down' ? lastUnusableSince(upstreams) : undefined
   return [
-    ...(text === undefined ? [] : [{ network, node: undefined, kind: state, class: allClasses, text, since }]),
-    ...problems.map(({ plugin, name, text: why, since: began }) => ({
-      ...{ network, node: undefined, kind: `${plugin} ${name}`, class: allClasses, text: why, since: parseTime(began) },
+    ...(text === undefined
+      ? []
+      : [{ network, node: undefined, kind: state, class: allClasses, text, severity: 'critical' as const, since }]),
+    ...problems.map(({ plugin, name, text: why, severity, since: began }) => ({
+      ...{ network, node: undefined, kind: `${plugin} ${name}`, class: allClasses, text: why, severity, since: parseTime(began) },
     })),
     ...upstreams.flatMap(each => observeNode(network, each)),
   ]
@@ -157,7 +166,15 @@ const observeNode = (
   const held = reasons
     .filter(({ reason }) => !usualReasons.has(reason))
     .map(({ reason: kind, class: methodClass, text, since }) => ({ kind, class: methodClass, text, since: parseTime(since) }))
-  return [...cause, ...held].map(each => ({ network, node, ...each }))
+  return [...cause, ...held].map(each => ({ network, node, severity: severityOf(each.kind), ...each }))
+}
+
+const isReason = (kind: string): kind is NodeReason => Object.hasOwn(nodeReasons, kind)
+
+/** Of a node alone: calls go to others. */
+const severityOf = (kind: string): IncidentSeverity => {
+  if (kind === 'lied') return 'critical'
+  return kind === 'drained' || (isReason(kind) && !nodeReasons[kind].keepsAway) ? 'info' : 'warning'
 }
 
 /** A reason that a node had, in ms since 1970 when it was noticed last. */
@@ -165,13 +182,18 @@ type PastReason = Omit<Observed, 'since'> & { readonly at: number }
 
 /** Without what is told by the condition of the node. */
 const isShown = (reason: string): reason is NodeReason =>
-  reason in nodeReasons && !usualReasons.has(reason) && !exclusionReasons.some(each => each === reason)
+  isReason(reason) && !usualReasons.has(reason) && !exclusionReasons.some(each => each === reason)
 
 const observePast = ({ name: network, upstreams }: NetworkStatus): readonly PastReason[] =>
   upstreams.flatMap(({ name: node, lastReasons = [] }) =>
     lastReasons.flatMap(({ class: methodClass, reason, at }) =>
       isShown(reason)
-        ? [{ network, node, kind: reason, class: methodClass, text: textOfReason(reason, methodClass), at: Date.parse(at) }]
+        ? [
+            {
+              ...{ network, node, kind: reason, class: methodClass, text: textOfReason(reason, methodClass) },
+              ...{ severity: severityOf(reason), at: Date.parse(at) },
+            },
+          ]
         : [],
     ),
   )

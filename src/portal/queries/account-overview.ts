@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { alertBuckets, listAlertSettings } from '../alerts/alert-settings.ts'
 import { listDeliveries } from '../alerts/delivery-records.ts'
-import type { Delivery } from '../alerts/delivery-records.ts'
+import type { AccountDelivery } from '../alerts/delivery-records.ts'
 import { accountState } from '../../services/accounts/account-state.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
@@ -33,7 +33,7 @@ export interface AccountOverview {
   /** The last whole hour, since 1970. */
   readonly hour: number
   /** Alerts that were sent, the newest first. */
-  readonly alerts: readonly (Delivery & { readonly accountName: string })[]
+  readonly alerts: readonly (AccountDelivery & { readonly accountName: string })[]
 }
 
 /** From here on, an account is near its limit: the first threshold of alerts. */
@@ -152,7 +152,7 @@ export class AccountUseCache {
   async #alerts(rows: readonly AccountRow[], most: number): Promise<AccountOverview['alerts']> {
     const buckets = await Promise.all(alertBuckets.map(bucket => listAlertSettings(this.#store, bucket)))
     const accounts = buckets.flat().map(({ account }) => account)
-    const found: Delivery[] = []
+    const found: AccountDelivery[] = []
     for (let from = 0; from < accounts.length; from += deliveriesPerRead) {
       const part = accounts.slice(from, from + deliveriesPerRead)
       found.push(...(await Promise.all(part.map(account => listDeliveries(this.#store, account)))).flat())

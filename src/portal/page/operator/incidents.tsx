@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type { IncidentJson, IncidentsJson } from '../../operations/operation.ts'
-import { networkStateLabels, nodeConditionLabels, nodeReasonLabels } from '../../state-labels.ts'
+import { nameOfKind } from '../../state-labels.ts'
 import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
@@ -14,8 +14,6 @@ import { nameClass, useNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.incidents
-
-const labels: Readonly<Record<string, string>> = { ...networkStateLabels, ...nodeConditionLabels, ...nodeReasonLabels }
 
 const maxShown = 8
 
@@ -80,7 +78,7 @@ const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonl
         title: text.what,
         cell: ({ kind, class: methodClass, text: why }) => (
           <>
-            {labels[kind] ?? kind}
+            {nameOfKind(kind)}
             {methodClass !== 'all' && ` (${nameClass(methodClass)})`}
             <p class="help sentence">{why}</p>
           </>
