@@ -255,7 +255,7 @@ const operatorAlertsSchema = {
             type: 'string',
             format: 'http-url',
             description: 'Where messages are sent: http or https.',
-            examples: ['${ON_CALL_WEBHOOK}'],
+            examples: ['https://hooks.example.org/on-call'],
           },
           format: {
             type: 'string',

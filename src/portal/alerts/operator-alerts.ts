@@ -53,7 +53,7 @@ export const maxWarnings = 100
 
 const deliveryRetentionMs = dayMs
 
-type Receiver = Pick<OperatorDelivery, 'channel' | 'receiver'> & { readonly severity: ProblemSeverity }
+type OperatorReceiver = Pick<OperatorDelivery, 'channel' | 'receiver'> & { readonly severity: ProblemSeverity }
 
 /**
  * Tells operators of incidents. Each gateway reports into the store what it sees; the one that does the round of alerts adds messages, so
@@ -61,7 +61,7 @@ type Receiver = Pick<OperatorDelivery, 'channel' | 'receiver'> & { readonly seve
  */
 export class OperatorAlerts {
   readonly #options: OperatorAlertOptions
-  readonly #receivers: readonly Receiver[]
+  readonly #receivers: readonly OperatorReceiver[]
   #reportedAt: number
 
   constructor(options: OperatorAlertOptions) {
@@ -130,10 +130,10 @@ export class OperatorAlerts {
 
 const severityOf = ({ severity }: OperatorWebhook) => severity !== undefined && { severity }
 
-const wants = ({ severity }: Receiver, incident: Pick<SharedIncident, 'severity'>): boolean =>
+const wants = ({ severity }: OperatorReceiver, incident: Pick<SharedIncident, 'severity'>): boolean =>
   severity === 'warning' || incident.severity === 'critical'
 
-const isFor = ({ channel, receiver }: Pick<Receiver, 'channel' | 'receiver'>, delivery: OperatorDelivery): boolean =>
+const isFor = ({ channel, receiver }: Pick<OperatorReceiver, 'channel' | 'receiver'>, delivery: OperatorDelivery): boolean =>
   delivery.channel === channel && delivery.receiver === receiver
 
 /** A node that comes and goes does not fill a mailbox. */
@@ -148,7 +148,7 @@ const keyOf = ({ network, node, kind, class: methodClass }: Pick<OperatorAlert['
   [network, node, kind, methodClass].join(' ')
 
 /** There is one of each id: so a message is sent once, whichever gateways see the incident. */
-const newDelivery = ({ channel, receiver = '' }: Receiver, alert: OperatorAlert, now: number): OperatorDelivery => ({
+const newDelivery = ({ channel, receiver = '' }: OperatorReceiver, alert: OperatorAlert, now: number): OperatorDelivery => ({
   id: [operatorsId, alert.type, keyOf(alert.data), alert.data.began, channel, receiver].join(' '),
   account: operatorsId,
   channel,

@@ -1,9 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { Secret } from '../../plugin/secret.ts'
-import type { Webhook } from './alert-settings.ts'
 
 /** The key of one webhook of an account, which no store has: derived from the secret of the portal. */
-export const deriveKey = (portalSecret: Secret, account: string, { salt }: Pick<Webhook, 'salt'>): Buffer =>
+export const deriveKey = (portalSecret: Secret, account: string, { salt }: { readonly salt: string }): Buffer =>
   derive(portalSecret, `${account} ${salt}`)
 
 /** In place of the id of an account, of which none is as this. */

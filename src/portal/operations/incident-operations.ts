@@ -1,7 +1,6 @@
 import { nameOfKind } from '../state-labels.ts'
 import { count, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
-import { incidentSeverities } from '../operator/node-incidents.ts'
-import { defineOperation } from './operation.ts'
+import { defineOperation, incidentSeverities } from './operation.ts'
 import type { IncidentJson, IncidentsJson } from './operation.ts'
 
 /** What the operation returns, by the name in the OpenAPI document. */

@@ -5,6 +5,7 @@ import type { RecordedAccounts } from '../../services/accounts/recorded-accounts
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { Log } from '../../services/log.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
+import { problemSeverities } from '../../services/plugin-problems.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { PortalServices } from '../portal-services.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
@@ -45,13 +46,18 @@ export interface IncidentsJson {
   readonly incidents: readonly IncidentJson[]
 }
 
+/** `info`: nobody needs to be told. The node gets fewer calls, or an operator has drained it. */
+export const incidentSeverities = [...problemSeverities, 'info'] as const
+
+export type IncidentSeverity = (typeof incidentSeverities)[number]
+
 export interface IncidentJson {
   readonly network: string
   readonly node: string | null
   readonly kind: string
   readonly class: string
   readonly text: string
-  readonly severity: 'critical' | 'warning' | 'info'
+  readonly severity: IncidentSeverity
   readonly began: string
   readonly ended: string | null
   readonly times: number

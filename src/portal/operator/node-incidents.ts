@@ -2,14 +2,8 @@ import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.
 import type { Clock } from '../../services/clock.ts'
 import { exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
 import type { NodeReason } from '../../services/node-reasons.ts'
-import { problemSeverities } from '../../services/plugin-problems.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import type { IncidentsJson } from '../operations/operation.ts'
-
-/** `info`: nobody needs to be told. The node gets fewer calls, or an operator has drained it. */
-export const incidentSeverities = [...problemSeverities, 'info'] as const
-
-type IncidentSeverity = (typeof incidentSeverities)[number]
+import type { IncidentSeverity, IncidentsJson } from '../operations/operation.ts'
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time; or that a plugin has reported. */
 interface NodeIncident {

@@ -9,13 +9,13 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.alerts
 
-interface OperatorAlerts extends AlertsJson {
+interface AccountAlerts extends AlertsJson {
   readonly enabled: boolean
 }
 
 /** Who is told of the account's credits and calls, and what was sent; `path` is that of the account. */
 export const AccountAlerts = ({ path }: { readonly path: string }) => {
-  const alerts = useRequest<OperatorAlerts>(`${path}/alerts`)
+  const alerts = useRequest<AccountAlerts>(`${path}/alerts`)
   return (
     <WhenLoaded from={alerts}>
       {found => (
@@ -32,12 +32,12 @@ export const AccountAlerts = ({ path }: { readonly path: string }) => {
 }
 
 interface SettingsProps {
-  readonly alerts: OperatorAlerts
+  readonly alerts: AccountAlerts
   readonly path: string
-  onChanged(changed: OperatorAlerts): void
+  onChanged(changed: AccountAlerts): void
 }
 
-const changedFields = (typed: ReturnType<typeof readAlertFields>, stored: OperatorAlerts) =>
+const changedFields = (typed: ReturnType<typeof readAlertFields>, stored: AccountAlerts) =>
   Object.fromEntries(Object.entries({ ...typed }).filter(([name, value]) => String(value) !== String(stored[name as keyof typeof typed]))) // its own names
 
 /** Only what is changed is sent. */
@@ -46,7 +46,7 @@ const Settings = ({ alerts, path, onChanged }: SettingsProps) => {
     const typed = (name: string): string => String(values.get(name) ?? '').trim()
     const email = values.get('email') !== null
     const webhook = typed('webhook') === '' ? 'none' : typed('webhook')
-    const { secret, ...changed } = await request<OperatorAlerts & { readonly secret: string | null }>('PATCH', `${path}/alerts`, {
+    const { secret, ...changed } = await request<AccountAlerts & { readonly secret: string | null }>('PATCH', `${path}/alerts`, {
       ...changedFields(readAlertFields(values), alerts),
       ...(email !== alerts.email && { email }),
       ...(webhook !== (alerts.webhook?.url ?? 'none') && { webhook }),
