@@ -505,34 +505,76 @@ t.test('operators get mail; a node that comes and goes is told of 10 times a day
   })
 })
 
+/** The store, as long as a gateway can reach it. */
+class UnreliableStore {
+  isReachable = true
+  readonly store: Store
+
+  constructor(store: Store) {
+    this.store = new Proxy(store, {
+      get: (target, name) => {
+        const member = Reflect.get(target, name)
+        if (typeof member !== 'function') return member
+        return this.isReachable ? member.bind(target) : () => Promise.reject(new Error('unreachable'))
+      },
+    })
+  }
+}
+
 t.test('what began and ended while the store was unreachable is told when it is back', async t => {
   const scenario = await new AlertScenario(t).open()
   const { clock, store } = scenario
   const receiver = await receiverFor(t)
   const seen = new SeenIncidents()
-  let isReachable = true
-  const unreliable = new Proxy(store, {
-    get: (target, name) => {
-      const member = Reflect.get(target, name)
-      if (typeof member !== 'function') return member
-      return isReachable ? member.bind(target) : () => Promise.reject(new Error('unreachable'))
-    },
-  })
+  const unreliable = new UnreliableStore(store)
   const webhooks = { 'on-call': { url: new Secret(receiver.url), format: 'standard' as const } }
-  const gateway = seen.gateway(scenario, { webhooks }, { store: unreliable })
+  const gateway = seen.gateway(scenario, { webhooks }, { store: unreliable.store })
   await roundsFor(scenario, 5_000, gateway)
-  isReachable = false
+  unreliable.isReachable = false
   seen.begin(clock)
   clock.advance(20_000)
   await t.rejects(gateway.run(), 'unreachable')
   seen.end(clock)
   clock.advance(20_000)
-  isReachable = true
+  unreliable.isReachable = true
   await roundsFor(scenario, endedMs, gateway)
   t.same(
     receiver.received.map(({ json }) => json.type),
     ['incident.began', 'incident.ended'],
   )
+})
+
+t.test('of what lasts, no end is told when the store is back, whichever gateway reaches it first', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock } = scenario
+  const receiver = await receiverFor(t)
+  const webhooks = { 'on-call': { url: new Secret(receiver.url), format: 'standard' as const } }
+  const seen = [new SeenIncidents(), new SeenIncidents()] as const
+  const unreliable = new UnreliableStore(scenario.store)
+  const first = seen[0].gateway(scenario, { webhooks }, { store: unreliable.store })
+  const second = seen[1].gateway(scenario, { webhooks }, { store: unreliable.store })
+  const sent = () => receiver.received.map(({ json }) => json.type)
+  seen[1].begin(clock)
+  await roundsFor(scenario, 30_000, first, second)
+  t.same(sent(), ['incident.began'])
+  unreliable.isReachable = false
+  for (let passed = 0; passed < endedMs; passed += 30_000) {
+    clock.advance(30_000)
+    await t.rejects(first.run(), 'unreachable')
+  }
+  unreliable.isReachable = true
+  await roundsFor(scenario, 10_000, first)
+  await roundsFor(scenario, endedMs, first, second)
+  t.same(sent(), ['incident.began'])
+
+  t.comment('the gateway that sees it is the only one that cannot reach the store')
+  await roundsFor(scenario, endedMs, first)
+  t.same(sent(), ['incident.began', 'incident.ended'])
+  await roundsFor(scenario, 30_000, first, second)
+  t.same(sent(), ['incident.began', 'incident.ended', 'incident.began'], 'what was told to have ended is told to last')
+  seen[1].end(clock)
+  await roundsFor(scenario, endedMs, first, second)
+  t.same(sent(), ['incident.began', 'incident.ended', 'incident.began', 'incident.ended'])
 })
 
 t.test('a webhook of the format `slack` gets a text, in which no account name is a mention', async t => {

@@ -63,10 +63,14 @@ export class OperatorAlerts {
   readonly #options: OperatorAlertOptions
   readonly #receivers: readonly OperatorReceiver[]
   #reportedAt: number
+  /** Since when each report has reached the store. Before, others may have seen what they could not report either. */
+  #reportsSince: number
+  #hasFailed = false
 
   constructor(options: OperatorAlertOptions) {
     this.#options = options
     this.#reportedAt = options.clock.now()
+    this.#reportsSince = this.#reportedAt
     const { mail, severity, webhooks } = options.receivers
     this.#receivers = [
       ...mail.map(receiver => ({ channel: 'email' as const, receiver, severity })),
@@ -79,18 +83,23 @@ export class OperatorAlerts {
     const { store, clock } = this.#options
     const incidents = (await this.#options.incidents()).list()
     const now = clock.now()
+    if (this.#hasFailed || now - this.#reportedAt > endedAfterMs) this.#reportsSince = now
+    this.#hasFailed = true
+    // Also where there is nothing to report: that it can be reported is known then.
+    const reported = new Map((await store.records('incident', operatorsId)).map(record => [record.id, record]))
     for (const { network, node = null, kind, class: methodClass, text, severity, began, ended } of incidents) {
       if (severity === 'info' || (ended ?? now) < this.#reportedAt) continue
       const seen = ended ?? now
       const id = [operatorsId, network, node, kind, methodClass].join(' ')
       const value: SharedIncident = { network, node, kind, class: methodClass, severity, text, began: isoTime(began), seen }
-      const found = await store.findRecord('incident', id)
+      const found = reported.get(id)
       // Where another gateway is quicker, it has seen the same.
       if (found === undefined) await store.addRecord('incident', { id, account: operatorsId, value: toJson(value), expires: neverExpires })
       else if (seen >= incidentOf(found).seen + (ended === undefined ? renewIntervalMs : 1))
         await store.replaceRecord('incident', found, toJson({ ...incidentOf(found), severity, seen }))
     }
     this.#reportedAt = now
+    this.#hasFailed = false
   }
 
   /** Adds messages for what has begun and ended, and starts those that are due. For one gateway at a time. */
@@ -100,17 +109,21 @@ export class OperatorAlerts {
     const known = new Map((await listOperatorDeliveries(store)).map(delivery => [delivery.id, delivery]))
     for (const record of await store.records('incident', operatorsId)) {
       const { seen, ...incident } = incidentOf(record)
-      const hasEnded = now >= seen + endedAfterMs
+      const hasEnded = now >= Math.max(seen, this.#reportsSince) + endedAfterMs
       const isTold = incident.severity === 'critical' || seen >= Date.parse(incident.began) + warningDelayMs
       const alert = (type: OperatorAlert['type'], ended: string | null): OperatorAlert => ({ type, data: { ...incident, ended } })
+      let isToldAsEnded = false
       for (const receiver of isTold ? this.#receivers.filter(each => wants(each, incident)) : []) {
         const began = newDelivery(receiver, alert('incident.began', null), now)
         if (!known.has(began.id) && hasReachedLimit([...known.values()], began)) continue
-        const ended = hasEnded ? [newDelivery(receiver, alert('incident.ended', isoTime(seen)), now)] : []
-        for (const delivery of [began, ...ended])
+        const ended = newDelivery(receiver, alert('incident.ended', isoTime(seen)), now)
+        isToldAsEnded ||= !hasEnded && known.has(ended.id)
+        for (const delivery of hasEnded ? [began, ended] : [began])
           if (!known.has(delivery.id) && (await addDelivery(store, delivery))) known.set(delivery.id, delivery)
       }
       if (hasEnded) await store.takeRecord('incident', record.id)
+      // The gateway that sees it could not report for some time.
+      else if (isToldAsEnded) await store.replaceRecord('incident', record, toJson({ ...incident, seen, began: isoTime(seen) }))
     }
     for (const delivery of known.values())
       if (this.#receivers.some(each => isFor(each, delivery)) && isDue(delivery, now)) start(delivery.id, each => this.#target(each))
