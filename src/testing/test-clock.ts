@@ -72,7 +72,7 @@ export class TestClock implements Clock {
 /** A call that takes longer by the test's clock is stuck: no timeout of the gateway is as long. */
 const maxSettleMs = 120_000
 
-/** How long the event loop may go on without a timer of the clock, in ms of the system's clock: a plugin loads a file, say. */
+/** How long a call may wait without a timer of the clock, in ms of the system's clock. */
 const maxIdleMs = 2_000
 const idleStepMs = 5
 
@@ -93,7 +93,7 @@ export class ClockDriver {
     await letEventLoopTurn()
     for (;;) {
       // One turn: a day has 100,000 timers.
-      await setImmediate()
+      await nextTurn()
       const next = this.#clock.nextTimerAt
       if (next === undefined || next > end) break
       this.#advanceTo(next)
@@ -134,6 +134,29 @@ export class ClockDriver {
   }
 }
 
+/** Ends once nothing is under way that needs no time of the clock: a plugin computes in turns of the event loop, or loads a module. */
 const letEventLoopTurn = async (): Promise<void> => {
-  for (let turn = 0; turn < turnsPerStep; turn += 1) await setImmediate()
+  const end = performance.now() + maxWorkMs
+  for (let idleTurns = 0; idleTurns < turnsPerStep && performance.now() < end; ) {
+    await nextTurn()
+    idleTurns = isWorking() ? 0 : idleTurns + 1
+  }
+}
+
+/** Work that goes on for longer does not end by itself, in ms of the system's clock. */
+const maxWorkMs = 2_000
+
+/** Of all clocks of the process. */
+let waitingForTurns = 0
+
+const nextTurn = async (): Promise<void> => {
+  waitingForTurns += 1
+  await setImmediate()
+  waitingForTurns -= 1
+}
+
+const isWorking = (): boolean => {
+  const resources = process.getActiveResourcesInfo()
+  const turnCount = resources.filter(resource => resource === 'Immediate').length
+  return turnCount > waitingForTurns || resources.some(resource => /^(FSReq|CloseReq)/.test(resource))
 }

@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+import { setImmediate } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import { definePlugin, misconfigured, refuse } from '../../src/plugin/plugin.ts'
 import type { Call, Next, Reply } from '../../src/plugin/plugin.ts'
@@ -202,6 +204,29 @@ t.test('a plugin that reads or writes a member of the context and does not decla
     const [line] = gateway.log.lines.filter(({ message }) => message === 'internal error')
     if (name !== 'honest') t.match(line?.fields, { plugin: name, stack: /`account` of the context, and does not declare it/ })
   }
+})
+
+t.test('no time passes while a plugin computes in turns of the event loop, or reads a file, also in several calls at once', async t => {
+  const working = definePlugin({
+    name: 'working',
+    summary: 'Works.',
+    options: { type: 'object', properties: {} },
+    reads: [],
+    create: (_, { clock }) => {
+      clock.every(1_000, () => undefined)
+      return async (call, next) => {
+        for (let turn = 0; turn < 50; turn++) await setImmediate()
+        for (let read = 0; read < 5; read++) await readFile(new URL(import.meta.url))
+        return next(call)
+      }
+    },
+  })
+  const gateway = await harness({ pipeline: '- working: {}', plugins: [working] })
+  const before = gateway.clock.monotonic()
+  const calls = [gateway.call('eth_chainId'), gateway.call('eth_chainId')]
+  for (const call of calls) t.match(await call, { outcome: 'ok' })
+  t.equal(gateway.clock.monotonic(), before)
+  await gateway.stop()
 })
 
 t.test('a plugin that throws fails its own call, and the log names it', async t => {

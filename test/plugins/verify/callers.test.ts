@@ -171,12 +171,13 @@ t.test('callers whose key allows it ask for less or more verification', async t 
 t.test('filters have all logs of each block, whatever the node says of which the feed asks them', async t => {
   for (const policy of ['check', 'proof']) {
     let newest = tip
-    const lie = (logs: Json) => (logs as readonly Json[]).slice(1)
+    /** Unnoticed by check: one log of several is missing. */
+    const lie = (logs: Json) => (logs as readonly Json[]).slice((logs as readonly Json[]).length > 1 ? 1 : 0)
     const nodes = { liar: nodeAt(() => newest, { eth_getLogs: lie }), second: nodeAt(() => newest), third: nodeAt(() => newest) }
     const gateway = await open(`{ methods: { eth_getLogs: ${policy} } }`, { nodes })
     const { result: id } = await gateway.call('eth_newFilter', [{ fromBlock: '0x9', address: contracts[0] }])
     const expected: Json[] = []
-    for (let i = 0; i < 6; i++) {
+    for (let i = 0; i < 12; i++) {
       newest = createBlock(newest, random)
       expected.push(...newest.logs.filter(log => log['address'] === contracts[0]))
       await gateway.advance('2s')

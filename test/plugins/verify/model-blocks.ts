@@ -1,10 +1,11 @@
+import { pointFromScalar, signRecoverable } from 'tiny-secp256k1'
 import { headerHashOf } from '../../../plugins/verify/block-header.ts'
 import { toHex } from '../../../plugins/verify/hex.ts'
 import { logsBloomOf } from '../../../plugins/verify/logs-bloom.ts'
 import { receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
 import { encodeRlp } from '../../../plugins/verify/rlp.ts'
 import { emptyCodeHash } from '../../../plugins/verify/state-proof.ts'
-import { encodeTransaction } from '../../../plugins/verify/transaction-encoding.ts'
+import { encodeTransaction, signedPartOf } from '../../../plugins/verify/transaction-encoding.ts'
 import { emptyRoot } from '../../../plugins/verify/trie-proof.ts'
 import { trieRootOf } from '../../../plugins/verify/trie-root.ts'
 import type { Json, Request } from '../../../src/plugin/call.ts'
@@ -25,6 +26,10 @@ export interface ModelBlock {
   /** The only node of the state trie, which has one account. */
   readonly stateNode: Buffer
 }
+
+/** Of the sender of all transactions. */
+const privateKey = Buffer.alloc(32, 1)
+const sender = toHex(keccak256(pointFromScalar(privateKey, false)!.subarray(1)).subarray(12))
 
 /** The only account of the state. */
 export const account = `0x${'a1'.repeat(20)}`
@@ -73,20 +78,20 @@ export const createBlock = (parent: ModelBlock | undefined, random: () => number
 }
 
 const createTransaction = (random: () => number, size: ModelBlockSize) => {
-  const digits = () => Array.from({ length: 64 }, (_, i) => (i === 0 ? '1' : Math.floor(random() * 16).toString(16))).join('')
-  const transaction = {
+  const unsigned = {
     type: '0x0',
     nonce: '0x0',
     gasPrice: '0x1',
     gas: '0x5208',
     to: contracts[0],
-    value: '0x0',
+    value: toHexQuantity(Math.floor(random() * 2 ** 40)),
     input: '0x',
-    from: account,
+    from: sender,
     v: '0x1b',
-    r: `0x${digits()}`,
-    s: `0x${digits()}`,
   }
+  const { signature, recoveryId } = signRecoverable(keccak256(signedPartOf(unsigned).bytes), privateKey)
+  const [r, s] = [signature.subarray(0, 32), signature.subarray(32)].map(toQuantity) as [string, string] // two of two
+  const transaction = { ...unsigned, v: toHexQuantity(27 + recoveryId), r, s }
   const logs = Array.from({ length: Math.floor(random() * (size.maxLogs + 1)) }, () => ({
     address: size.contracts[Math.floor(random() * size.contracts.length)]!,
     topics: [word(Math.floor(random() * 3))],
@@ -94,6 +99,8 @@ const createTransaction = (random: () => number, size: ModelBlockSize) => {
   }))
   return { transaction: { ...transaction, hash: toHex(keccak256(encodeTransaction(transaction))) }, logs }
 }
+
+const toQuantity = (bytes: Uint8Array): string => `0x${BigInt(toHex(bytes)).toString(16)}`
 
 const createReceipt = ({ from, to }: { readonly from: string; readonly to: string }, logs: readonly JsonMembers[], i: number) => ({
   ...{ type: '0x0', status: '0x1', from, to, contractAddress: null, gasUsed: '0x5208', effectiveGasPrice: '0x1' },
