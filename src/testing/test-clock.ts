@@ -1,4 +1,5 @@
 import { setImmediate, setTimeout } from 'node:timers/promises'
+import { systemClock } from '../services/clock.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { singleFlight } from '../util/async.ts'
 
@@ -136,8 +137,8 @@ export class ClockDriver {
 
 /** Ends once nothing is under way that needs no time of the clock: a plugin computes in turns of the event loop, or loads a module. */
 const letEventLoopTurn = async (): Promise<void> => {
-  const end = performance.now() + maxWorkMs
-  for (let idleTurns = 0; idleTurns < turnsPerStep && performance.now() < end; ) {
+  const end = systemClock.monotonic() + maxWorkMs
+  for (let idleTurns = 0; idleTurns < turnsPerStep && systemClock.monotonic() < end; ) {
     await nextTurn()
     idleTurns = isWorking() ? 0 : idleTurns + 1
   }
