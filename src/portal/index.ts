@@ -121,8 +121,8 @@ export const openPortal = async ({
     clock,
     log,
     async open() {
-      const { operatorAlerts: receivers, operatorUrl, incidents } = options
-      const operators = receivers && { receivers, incidents, operatorUrl }
+      const { operatorAlerts: receivers, operatorUrl } = options
+      const operators = receivers && { receivers, operatorUrl }
       const made = { portalSecret, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [], operators }
       return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
     },

@@ -57,7 +57,6 @@ export interface PortalNetwork {
   readonly methods: readonly PortalMethod[]
 }
 
-/** What the routes of the portal work with. */
 /** What kept calls from nodes and networks, as operators see it. */
 export interface IncidentLog {
   /** Whoever shows states records what they show. */
@@ -75,6 +74,7 @@ export interface IncidentLog {
   }[]
 }
 
+/** What the routes of the portal work with. */
 export interface PortalServices {
   readonly store: LazyStore
   readonly queries: UsageQueries

@@ -9,8 +9,9 @@ import { AlertRounds, roundIntervalMs } from '../../src/portal/alerts/alert-roun
 import type { AlertOptions } from '../../src/portal/alerts/alert-rounds.ts'
 import { defaultRateRule, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { listDeliveries, listOperatorDeliveries } from '../../src/portal/alerts/delivery-records.ts'
-import { endedAfterMs, maxOfIncident, warningDelayMs } from '../../src/portal/alerts/operator-alerts.ts'
-import type { OperatorAlertOptions, OperatorReceivers } from '../../src/portal/alerts/operator-alerts.ts'
+import { maxOfIncident, warningDelayMs } from '../../src/portal/alerts/operator-alerts.ts'
+import type { OperatorReceivers } from '../../src/portal/alerts/operator-alerts.ts'
+import { endedAfterMs } from '../../src/portal/alerts/shared-incidents.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
 import { testWebhook } from '../../src/portal/alerts/webhook-message.ts'
 import { deriveOperatorKey, formatKey } from '../../src/portal/alerts/webhook-signature.ts'
@@ -70,7 +71,7 @@ class AlertScenario {
   get services() {
     const { store, clock } = this
     const accounts = new RecordedAccounts(store, clock, { kind: 'operator', name: 'test' })
-    return { store, portalSecret, accounts, canMail: true }
+    return { store, portalSecret, accounts, canMail: true, knownNetworks: ['devnet', 'testnet'] }
   }
 
   gateway(over: Partial<AlertOptions> = {}): AlertRounds {
@@ -78,6 +79,7 @@ class AlertScenario {
     const portal = { portalUrl: 'https://portal.test', version: '1.2.3', portalSecret, sendMail: undefined }
     const rounds = new AlertRounds({
       ...{ store, clock, log, metrics, ...portal, plans: () => ({ core: plan }), allowedSubnets: ['127.0.0.1'] },
+      incidents: async () => ({ list: () => [] }),
       ...over,
     })
     this.#t.teardown(() => rounds.stop())
@@ -371,7 +373,7 @@ t.test('100 % is reached when a call is refused, although a rest is left that is
   t.match(receiver.received, [{ json: { data: { threshold: 100, used: 960 } } }])
 })
 
-type SeenIncident = ReturnType<Awaited<ReturnType<OperatorAlertOptions['incidents']>>['list']>[number]
+type SeenIncident = ReturnType<Awaited<ReturnType<AlertOptions['incidents']>>['list']>[number]
 
 /** What one gateway sees of the nodes; those of a deployment see it on their own. */
 class SeenIncidents {
@@ -396,7 +398,7 @@ class SeenIncidents {
   gateway(scenario: AlertScenario, receivers: Partial<OperatorReceivers>, over: Partial<AlertOptions> = {}): AlertRounds {
     const incidents = async () => ({ list: () => this.#incidents })
     const all = { mail: [], severity: 'warning' as const, webhooks: {}, ...receivers }
-    return scenario.gateway({ operators: { receivers: all, incidents, operatorUrl: 'https://admin.test/operator' }, ...over })
+    return scenario.gateway({ incidents, operators: { receivers: all, operatorUrl: 'https://admin.test/operator' }, ...over })
   }
 }
 
@@ -409,7 +411,9 @@ const roundsFor = async (scenario: AlertScenario, ms: number, ...gateways: reado
     await scenario.round(...gateways)
     const { store, clock } = scenario
     await waitUntil(async () =>
-      (await listOperatorDeliveries(store)).every(({ state, nextAttempt }) => state !== 'pending' || nextAttempt > clock.now()),
+      [...(await listOperatorDeliveries(store)), ...(await listDeliveries(store, 'acc_1'))].every(
+        ({ state, nextAttempt }) => state !== 'pending' || nextAttempt > clock.now(),
+      ),
     )
   }
 }
@@ -483,6 +487,78 @@ t.test(
     t.same(critical.received, [])
   },
 )
+
+for (const { engine, open, skip } of engines) {
+  t.test(
+    `on ${engine}, an account is told once of outages of the networks that it names, and of no nodes, plugins or other networks`,
+    { skip },
+    async t => {
+      const scenario = await new AlertScenario(t).open(open)
+      const { clock, store, services } = scenario
+      const receiver = await receiverFor(t)
+      await changeAlerts(services, 'acc_1', { webhook: receiver.url, daily: [], monthly: [], networks: ['devnet'] })
+      const seen = [new SeenIncidents(), new SeenIncidents()] as const
+      const gateways = seen.map(each => each.gateway(scenario, {}))
+      await roundsFor(scenario, 10_000, ...gateways)
+      const began = new Date(clock.now()).toISOString()
+      for (const each of seen) each.begin(clock)
+      seen[0].begin(clock, { node: 'node-1', kind: 'unreachable' })
+      seen[0].begin(clock, { kind: 'verify lied', text: 'node-1 has lied' })
+      seen[1].begin(clock, { network: 'testnet', kind: 'stalled' })
+      await roundsFor(scenario, 30_000, ...gateways)
+      for (const each of seen) each.end(clock)
+      const ended = new Date(clock.now()).toISOString()
+      await roundsFor(scenario, endedMs, ...gateways)
+      const data = { account: { id: 'acc_1', name: 'alice' }, network: 'devnet', kind: 'down', began }
+      t.same(
+        receiver.received.map(({ json: { type, data } }) => ({ type, data })),
+        [
+          { type: 'incident.began', data: { ...data, ended: null } },
+          { type: 'incident.ended', data: { ...data, ended } },
+        ],
+      )
+      t.match((await alertsJson(store, 'acc_1')).deliveries, [
+        { type: 'incident.ended', network: 'devnet', date: ended, threshold: null },
+        { type: 'incident.began', network: 'devnet', date: began, threshold: null },
+      ])
+      t.same(await store.records('incident', 'operators'), [], 'what has ended is not kept')
+    },
+  )
+}
+
+t.test('who names a network during its outage is told of it within a day of its beginning, and of its end then only', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, services } = scenario
+  const receiver = await receiverFor(t)
+  const webhook = { webhook: receiver.url, format: 'slack' as const, daily: [], monthly: [] }
+  const seen = new SeenIncidents()
+  const gateway = seen.gateway(scenario, {})
+  seen.begin(clock)
+  seen.begin(clock, { network: 'testnet', kind: 'stalled' })
+  await roundsFor(scenario, 10_000, gateway)
+  await changeAlerts(services, 'acc_1', { ...webhook, networks: ['devnet'] })
+  await roundsFor(scenario, 10_000, gateway)
+  clock.advance(dayMs)
+  await changeAlerts(services, 'acc_1', { networks: ['devnet', 'testnet'] })
+  await roundsFor(scenario, 10_000, gateway)
+  seen.end(clock)
+  await roundsFor(scenario, endedMs, gateway)
+  t.match(receiver.received, [
+    { json: { text: /^Tollgate: devnet does not answer\nCalls to devnet fail\.\nSince .+ A message is sent when it has ended\.$/ } },
+    { json: { text: /^Tollgate: devnet answers again\n/ } },
+  ])
+  t.equal(receiver.received.length, 2)
+})
+
+t.test('alerts are for networks that the gateway has; one that it has no more may stay', async t => {
+  const { services, store } = await new AlertScenario(t).open()
+  await t.rejects(changeAlerts(services, 'acc_1', { networks: ['devnte'] }), {
+    message: 'unknown network "devnte"; did you mean `devnet`?',
+  })
+  await changeAlerts(services, 'acc_1', { networks: ['devnet'] })
+  await changeAlerts({ ...services, knownNetworks: ['testnet'] }, 'acc_1', { networks: ['devnet', 'testnet'] })
+  t.match(await readAlertSettings(store, 'acc_1'), { networks: ['devnet', 'testnet'] })
+})
 
 t.test('operators get mail; a node that comes and goes is told of 10 times a day', async t => {
   const scenario = await new AlertScenario(t).open()

@@ -11,17 +11,20 @@ import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { operatorOpenApi } from '../../src/portal/operator/operator-openapi.ts'
 import { portalOpenApi } from '../../src/portal/portal-openapi.ts'
 import { routes } from '../../src/portal/portal-app.ts'
+import { NodeIncidents } from '../../src/portal/operator/node-incidents.ts'
+import { openPortal } from '../../src/portal/index.ts'
 import { refuseCrossSite } from '../../src/portal/security.ts'
 import { sessionOf, signIn } from '../../src/portal/people/sessions.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { dayMs, isoDate } from '../../src/util/dates.ts'
 import { hourMs } from '../../src/util/dates.ts'
-import { tempStore } from '../store/temp-store.ts'
+import { tempFolder, tempStore } from '../store/temp-store.ts'
 import { childrenOf } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { TestClock, fakeLoggedRequest } from '../support/fakes.ts'
+import { TestClock, TestLog, fakeLoggedRequest, testRequestLog } from '../support/fakes.ts'
 import { openApiChecker } from '../support/openapi-checker.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import type { PortalClient } from '../support/portal-client.ts'
@@ -1001,4 +1004,39 @@ t.test('behind a proxy for https, a page of the same host by http is one of anot
     'http https://portal.test': 403,
     'http https://portal.test:8443': 403,
   })
+})
+
+t.test('everybody is told of outages of a network, and nobody but operators what its nodes and plugins have', async t => {
+  const clock = new TestClock(Date.UTC(2026, 0, 16))
+  const path = await tempFolder(t)
+  const store = await openStore({ kind: 'lmdb', path }, clock)
+  const problem = {
+    plugin: 'verify',
+    name: 'light-client',
+    severity: 'critical' as const,
+    text: 'node-1 has lied',
+    since: '2026-01-15T12:00:00Z',
+  }
+  const status = {
+    ...{ name: 'devnet', state: 'down' as const, nodes: 1, usableNodes: 0, problems: [problem] },
+    upstreams: [{ name: 'node-1', usable: false, condition: 'notUsable' as const, because: 'connection refused' }],
+  }
+  const incidents = new NodeIncidents({ clock, observedNetworks: async () => [status] })
+  const portal = await openPortal({
+    ...{ address: { host: '127.0.0.1', port: 0 }, store, storeAddress: { kind: 'lmdb', path }, clock, log: new TestLog(), version: '0' },
+    ...{ trustedProxies: [], networks: [{ name: 'devnet', chainId: 31337, hosts: ['devnet.test'] }], plans: {}, publicStatus: true },
+    ...{ usageRetentionMs: dayMs, requestLog: testRequestLog, metrics: createMetricsRegistry(), rpcUrl: 'http://127.0.0.1:1' },
+    describeMethods: async () => new Map(),
+    networkStatuses: () => [status],
+    incidents: async () => incidents,
+  })
+  t.teardown(async () => {
+    await portal.stop()
+    await store.close()
+  })
+  const answer = await (await fetch(`${portal.url}/api/v1/status`)).text()
+  t.match(JSON.parse(answer), [{ name: 'devnet', state: 'down', incidents: [{ state: 'down', ended: null }] }])
+  t.equal(JSON.parse(answer)[0].incidents.length, 1)
+  t.notMatch(answer, /verify|light-client|node-1|refused/)
+  t.equal(incidents.list('devnet').length, 3, 'operators see the network, the node and the plugin')
 })

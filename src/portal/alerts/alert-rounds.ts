@@ -13,8 +13,12 @@ import type { DelivererOptions, DeliveryTarget, FindTarget } from './delivery-at
 import { addDelivery, listDeliveries } from './delivery-records.ts'
 import type { AccountDelivery, AlertContent, Delivery } from './delivery-records.ts'
 import { updateIncidents } from './incidents.ts'
+import { contentsOfOutage, outagesOf } from './network-outages.ts'
+import type { NetworkOutage } from './network-outages.ts'
 import { OperatorAlerts } from './operator-alerts.ts'
 import type { OperatorAlertOptions } from './operator-alerts.ts'
+import { SharedIncidents } from './shared-incidents.ts'
+import type { SharedIncidentsOptions } from './shared-incidents.ts'
 import { readReachedThresholds } from './thresholds.ts'
 import type { ThresholdServices } from './thresholds.ts'
 import { webhookAddressRule } from './webhook-addresses.ts'
@@ -25,7 +29,8 @@ export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
   /** Private addresses that webhooks of accounts may have. */
   readonly allowedSubnets: readonly string[]
   /** Undefined where operators are told of nothing. */
-  readonly operators?: Pick<OperatorAlertOptions, 'receivers' | 'incidents' | 'operatorUrl'> | undefined
+  readonly operators?: Pick<OperatorAlertOptions, 'receivers' | 'operatorUrl'> | undefined
+  incidents: SharedIncidentsOptions['incidents']
 }
 
 /** Of several gateways, one at a time does a round. */
@@ -50,11 +55,12 @@ interface Alert {
   readonly endsAt: number
 }
 
-/** Looks which accounts have reached a threshold, and tells them; and tells operators of incidents. */
+/** Tells accounts which thresholds they have reached, and operators and accounts of incidents. */
 export class AlertRounds {
   readonly deliverer: Deliverer
   readonly #options: AlertOptions
   readonly #isAllowed: (address: string) => boolean
+  readonly #incidents: SharedIncidents
   readonly #operatorAlerts: OperatorAlerts | undefined
   readonly #inFlight = new Map<string, Promise<void>>()
   #isStopped = false
@@ -63,6 +69,7 @@ export class AlertRounds {
     this.#options = options
     this.deliverer = new Deliverer(options)
     this.#isAllowed = webhookAddressRule(options.allowedSubnets)
+    this.#incidents = new SharedIncidents(options)
     const { operators } = options
     this.#operatorAlerts = operators && new OperatorAlerts({ ...options, ...operators })
   }
@@ -70,21 +77,24 @@ export class AlertRounds {
   /** One round, unless another gateway does one. Resolves before what it sends has been answered. Rejects where the store fails. */
   async run(): Promise<void> {
     const { store } = this.#options
-    await this.#operatorAlerts?.report()
+    await this.#incidents.report()
     // Never released: the next round is due when the lock ends.
     if ((await tryLock(this.#options, 'alert-round', roundIntervalMs - 1)) === undefined) return
-    await this.#operatorAlerts?.update((id, findTarget) => this.#start(id, findTarget))
+    const incidents = await this.#incidents.list()
+    const outages = outagesOf(incidents)
+    await this.#operatorAlerts?.update(incidents, (id, findTarget) => this.#start(id, findTarget))
     // From another place each time: nobody is always the last whom the limit of deliveries leaves for the next round.
     const start = Math.floor(Math.random() * alertBuckets.length)
     for (const bucket of [...alertBuckets.slice(start), ...alertBuckets.slice(0, start)]) {
       const accounts = await listAlertSettings(store, bucket)
       for (let from = 0; from < accounts.length; from += accountsPerTurn) {
         if (this.#isStopped) return
-        await Promise.all(accounts.slice(from, from + accountsPerTurn).map(settings => this.#check(settings)))
+        await Promise.all(accounts.slice(from, from + accountsPerTurn).map(settings => this.#check(settings, outages)))
         // LMDB is read without a pause: calls get their turn.
         await setImmediate()
       }
     }
+    for (const incident of incidents) if (incident.ended !== null) await this.#incidents.remove(incident)
   }
 
   /** Waits for what is being sent, which is aborted. */
@@ -94,14 +104,14 @@ export class AlertRounds {
     await Promise.all(this.#inFlight.values())
   }
 
-  async #check(settings: AlertSettings): Promise<void> {
+  async #check(settings: AlertSettings, outages: readonly NetworkOutage[]): Promise<void> {
     const { store, clock } = this.#options
     const { account, webhook, email } = settings
     if (!hasReceiver(settings)) return
     const row = await store.account(account)
     if (row === undefined) return
     const known = new Map((await listDeliveries(store, account)).map(delivery => [delivery.id, delivery]))
-    for (const delivery of await this.#newDeliveries(await this.#alerts(row, settings), settings, known)) {
+    for (const delivery of await this.#newDeliveries(await this.#alerts(row, settings, outages), settings, known)) {
       // Another gateway may be quicker.
       if (await addDelivery(store, delivery)) known.set(delivery.id, delivery)
     }
@@ -112,13 +122,17 @@ export class AlertRounds {
   }
 
   /** Whether the account has been told of them or not. */
-  async #alerts(row: AccountRow, settings: AlertSettings): Promise<readonly Alert[]> {
+  async #alerts(row: AccountRow, settings: AlertSettings, outages: readonly NetworkOutage[]): Promise<readonly Alert[]> {
     const account = { id: row.id, name: row.name }
+    const now = this.#options.clock.now()
     const thresholds = await readReachedThresholds(this.#options, row, settings)
     const incidents = await updateIncidents(this.#options, row, settings)
     return [
       ...thresholds.map(({ message: data, endsAt }) => ({ content: { type: 'credits.threshold' as const, data }, endsAt })),
       ...incidents.map(({ type, ...data }) => ({ content: { type, data: { account, ...data } }, endsAt: Date.parse(data.since) + dayMs })),
+      ...outages
+        .filter(({ network }) => settings.networks.includes(network))
+        .flatMap(outage => contentsOfOutage(outage, account, now).map(content => ({ content, endsAt: now + dayMs }))),
     ]
   }
 
@@ -136,10 +150,16 @@ export class AlertRounds {
     ]
     const now = clock.now()
     return receivers.flatMap(receiver =>
-      [...new Set(alerts.map(({ content }) => periodOf(content)))].flatMap(period => {
-        const ofPeriod = alerts.filter(({ content }) => periodOf(content) === period)
-        const told = [...known.values()].filter(each => isFor(receiver, each) && periodOf(each.message) === period).length
-        const deliveries = ofPeriod.map(alert => newDelivery(account, receiver, alert, now)).filter(({ id }) => !known.has(id))
+      [...new Set(alerts.map(({ content }) => identityOf(content).period))].flatMap(period => {
+        const ofPeriod = alerts.filter(({ content }) => identityOf(content).period === period)
+        const told = [...known.values()].filter(each => isFor(receiver, each) && identityOf(each.message).period === period).length
+        const deliveries = ofPeriod
+          .filter(
+            ({ content }) =>
+              content.type !== 'incident.ended' || known.has(deliveryId(account, receiver, { ...content, type: 'incident.began' })),
+          )
+          .map(alert => newDelivery(account, receiver, alert, now))
+          .filter(({ id }) => !known.has(id))
         return deliveries.slice(0, Math.max(0, maxThresholds - told))
       }),
     )
@@ -168,22 +188,38 @@ export class AlertRounds {
   }
 }
 
-/** In which a receiver is told of so many alerts at most: a day, a month, or the day on which incidents of one type began. */
-const periodOf = ({ type, data }: AlertContent): string =>
-  type === 'credits.threshold' ? data.date : `${type} ${data.since.slice(0, '2026-01-15'.length)}`
+interface AlertIdentity {
+  /** Tells the alert from others of the account. */
+  readonly name: string
+  /** In which a receiver is told of so many alerts at most: a day, a month, or the day on which incidents of one type began. */
+  readonly period: string
+}
 
-/** What tells the alert from others of the account. */
-const nameOf = ({ type, data }: AlertContent): string =>
-  type === 'credits.threshold' ? `${data.date} ${data.threshold}` : `${type} ${data.since}`
+const identityOf = ({ type, data }: AlertContent): AlertIdentity => {
+  switch (type) {
+    case 'credits.threshold':
+      return { name: `${data.date} ${data.threshold}`, period: data.date }
+    case 'errors.threshold':
+    case 'latency.threshold':
+      return { name: `${type} ${data.since}`, period: `${type} ${dayOf(data.since)}` }
+    case 'incident.began':
+    case 'incident.ended':
+      return { name: [type, data.network, data.kind, data.began].join(' '), period: `${type} ${dayOf(data.began)}` }
+  }
+}
+
+const dayOf = (time: string): string => time.slice(0, '2026-01-15'.length)
 
 type Receiver = Pick<Delivery, 'channel' | 'person'>
 
 const isFor = ({ channel, person }: Receiver, delivery: AccountDelivery): boolean =>
   delivery.channel === channel && delivery.person === person
 
+const deliveryId = (account: string, { channel, person }: Receiver, content: AlertContent): string =>
+  [account, identityOf(content).name, channel, ...(person === undefined ? [] : [person])].join(' ')
+
 const newDelivery = (account: string, receiver: Receiver, { content, endsAt }: Alert, now: number): AccountDelivery => {
-  const { channel, person } = receiver
-  const id = [account, nameOf(content), channel, ...(person === undefined ? [] : [person])].join(' ')
+  const id = deliveryId(account, receiver, content)
   const message = { ...content, timestamp: isoTime(now) }
   const times = { created: now, nextAttempt: now, lastAttempt: undefined, expires: endsAt + deliveryRetentionMs }
   return { id, account, ...receiver, message, state: 'pending', attempts: 0, lastStatus: undefined, ...times }

@@ -20,7 +20,7 @@ export interface RateRule {
 
 export const defaultRateRule: RateRule = { errorRate: 0, latency: 0, window: 15, minCalls: 100 }
 
-/** Who is told when an account has used a share of its credits, or when its calls fail or are slow. */
+/** Who is told when an account has used a share of its credits, when its calls fail or are slow, or when a network does not answer. */
 export interface AlertSettings extends RateRule {
   /** Id of the account. */
   readonly account: string
@@ -31,6 +31,8 @@ export interface AlertSettings extends RateRule {
   readonly daily: readonly number[]
   /** Percent of the credits of all days of a month, ascending. */
   readonly monthly: readonly number[]
+  /** Names of those of whose outages somebody is told. */
+  readonly networks: readonly string[]
 }
 
 export interface Webhook {
@@ -69,6 +71,7 @@ const defaultSettings = (account: string): AlertSettings => ({
   email: false,
   daily: defaultThresholds,
   monthly: defaultThresholds,
+  networks: [],
   ...defaultRateRule,
 })
 
@@ -104,5 +107,5 @@ export const listAlertSettings = async (store: Pick<RecordStore, 'records'>, buc
 /** Written by editAlertSettings() alone. */
 const toSettings = (record: StoredRecord | undefined): AlertSettings | undefined =>
   isJsonObject(record?.value)
-    ? ({ webhook: undefined, ...defaultRateRule, ...record.value, account: record.id } as unknown as AlertSettings)
+    ? ({ webhook: undefined, networks: [], ...defaultRateRule, ...record.value, account: record.id } as unknown as AlertSettings)
     : undefined

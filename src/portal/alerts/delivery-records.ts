@@ -54,11 +54,13 @@ export type AlertMessage = AlertContent & Timestamped
 /** The same, where operators are told. */
 export type OperatorMessage = OperatorAlert & Timestamped
 
-export const operatorAlertTypes = ['incident.began', 'incident.ended'] as const
-
 /** A node, a network or a plugin has a problem, or has it no more. */
+export const problemAlertTypes = ['incident.began', 'incident.ended'] as const
+
+type ProblemAlertType = (typeof problemAlertTypes)[number]
+
 export interface OperatorAlert {
-  readonly type: (typeof operatorAlertTypes)[number]
+  readonly type: ProblemAlertType
   readonly data: {
     readonly network: string
     /** Null: the network. */
@@ -78,13 +80,14 @@ export interface OperatorAlert {
 export type AlertContent =
   | { readonly type: 'credits.threshold'; readonly data: CreditsAlert }
   | { readonly type: IncidentType; readonly data: IncidentAlert }
+  | { readonly type: ProblemAlertType; readonly data: NetworkAlert }
 
 /** `errors.threshold`: too many calls fail. `latency.threshold`: they are slow. */
 export const incidentTypes = ['errors.threshold', 'latency.threshold'] as const
 
 export type IncidentType = (typeof incidentTypes)[number]
 
-export const alertTypes = ['credits.threshold', ...incidentTypes] as const
+export const alertTypes = ['credits.threshold', ...incidentTypes, ...problemAlertTypes] as const
 
 interface AlertedAccount {
   readonly account: { readonly id: string; readonly name: string }
@@ -115,6 +118,19 @@ export interface IncidentAlert extends AlertedAccount {
   /** Percent of the calls that failed, or the p95 of their latency in ms. */
   readonly value: number
   readonly threshold: number
+}
+
+/** `down`: calls to the network are not answered. `stalled`: it has no new blocks. */
+export const outageKinds = ['down', 'stalled'] as const
+
+/** What callers notice of an incident of a network: not which of its nodes are the reason. */
+export interface NetworkAlert extends AlertedAccount {
+  readonly network: string
+  readonly kind: (typeof outageKinds)[number]
+  /** ISO 8601. */
+  readonly began: string
+  /** Null while it lasts. */
+  readonly ended: string | null
 }
 
 /** An id for receivers, by which they recognize a message that they have had before. */

@@ -4,13 +4,14 @@ import type { RecordStore } from '../../store/record-store.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import type { Json } from '../../util/json.ts'
 import { invalidField } from '../api-errors.ts'
+import { checkKnown } from '../key-settings.ts'
 import { findPerson, listVerifiedOwners } from '../people/people.ts'
 import { readSigningKey } from '../signing-key.ts'
-import { count, flag, listOf, number, object, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { count, countOrNull, flag, listOf, number, object, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { alertTypes, deliveryChannels, incidentTypes, listDeliveries } from './delivery-records.ts'
-import type { AlertMessage, AccountDelivery } from './delivery-records.ts'
+import type { AccountDelivery, AlertMessage, CreditsAlert } from './delivery-records.ts'
 import { endChangedIncidents, lastingIncidents } from './incidents.ts'
 import { webhookFormats } from './message-format.ts'
 import type { WebhookFormat } from './message-format.ts'
@@ -21,6 +22,9 @@ import type { ChangeServices } from '../record-services.ts'
 const thresholdList = (description: string) =>
   ({ type: 'array', items: { type: 'integer', minimum: 1, maximum: 100 }, maxItems: maxThresholds, description }) as const
 
+/** Of a host name (RFC 1035): longer names of networks are not sensible. */
+const maxNetworkChars = 253
+const maxAlertedNetworks = 1_000
 const maxLatencyMs = 60_000
 const maxWindowMinutes = 60
 
@@ -52,6 +56,13 @@ export const alertProperties = {
     maximum: 1_000_000,
     description: 'Of fewer calls in the window, no alert on error rate or latency is sent.',
   },
+  networks: {
+    type: 'array',
+    items: { type: 'string', maxLength: maxNetworkChars },
+    maxItems: maxAlertedNetworks,
+    uniqueItems: true,
+    description: 'Names of networks of whose outages a message is sent when they begin and when they have ended; of none when it is empty.',
+  },
   email: { type: 'boolean', description: 'Whether the owners of the account who have confirmed their e-mail addresses get mail.' },
 } as const
 
@@ -81,6 +92,8 @@ interface AlertServices extends Pick<ChangeServices, 'store' | 'accounts'> {
   readonly portalSecret: Secret | undefined
   /** Whether the gateway has a mail server. */
   readonly canMail: boolean
+  /** Of which there can be alerts. */
+  readonly knownNetworks: readonly string[]
 }
 
 const maxShownDeliveries = 50
@@ -116,30 +129,48 @@ const deliveryJson = async (store: RecordStore, delivery: AccountDelivery) => {
   }
 }
 
-/** Which threshold was reached, and when. */
-export const alertJson = ({ type, data }: AlertMessage) => {
-  const { threshold } = data
-  return type === 'credits.threshold'
-    ? { type, period: data.period, date: data.date, threshold }
-    : { type, period: null, date: data.since, threshold }
+interface AlertJson {
+  readonly type: AlertMessage['type']
+  readonly period: CreditsAlert['period'] | null
+  readonly date: string
+  readonly threshold: number | null
+  readonly network: string | null
+}
+
+/** Which threshold was reached, or which network has an outage, and when. */
+export const alertJson = ({ type, data }: AlertMessage): AlertJson => {
+  switch (type) {
+    case 'credits.threshold':
+      return { type, period: data.period, date: data.date, threshold: data.threshold, network: null }
+    case 'errors.threshold':
+    case 'latency.threshold':
+      return { type, period: null, date: data.since, threshold: data.threshold, network: null }
+    case 'incident.began':
+    case 'incident.ended':
+      return { type, period: null, date: data.ended ?? data.began, threshold: null, network: data.network }
+  }
 }
 
 /** Changes the members that are named. Resolves with the secret of a new webhook. Rejects with ApiError. */
 export const changeAlerts = async (
-  { store, accounts, portalSecret, canMail }: AlertServices,
+  { store, accounts, portalSecret, canMail, knownNetworks }: AlertServices,
   account: string,
   { daily, monthly, webhook: url, format, ...change }: AlertChange,
 ): Promise<Secret | undefined> => {
   if (change.email === true && !canMail)
     throw invalidField('email', 'cannot be set: this gateway has no mail server (`portal.smtp` in gateway.yaml)')
   const webhook = typeof url === 'string' ? newWebhook(url, format) : undefined
-  const { before, after } = await editAlertSettings(store, account, settings => ({
-    ...settings,
-    ...change,
-    ...(daily !== undefined && { daily: ascending(daily) }),
-    ...(monthly !== undefined && { monthly: ascending(monthly) }),
-    ...(url !== undefined && { webhook }),
-  }))
+  const { before, after } = await editAlertSettings(store, account, settings => {
+    // One that the gateway has no more may stay.
+    checkKnown('network', change.networks, [...knownNetworks, ...settings.networks])
+    return {
+      ...settings,
+      ...change,
+      ...(daily !== undefined && { daily: ascending(daily) }),
+      ...(monthly !== undefined && { monthly: ascending(monthly) }),
+      ...(url !== undefined && { webhook }),
+    }
+  })
   await endChangedIncidents(store, { before, after })
   if (!isDeepStrictEqual(before, after)) await accounts.recordOf(account, { action: 'alerts-changed', ...differenceOf(before, after) })
   if (webhook === undefined) return undefined
@@ -169,8 +200,13 @@ const toRecord = ({ account: _, webhook, ...settings }: AlertSettings): Readonly
 export const alertShape = {
   type: { type: 'string', enum: alertTypes },
   period: { type: ['string', 'null'], enum: ['day', 'month', null], description: 'Of credits.' },
-  date: { ...text, description: 'The day or month of the credits; of error rate and latency, when the incident began.' },
-  threshold: { ...count, description: 'Percent; of latency, ms.' },
+  date: {
+    ...text,
+    description:
+      'The day or month of the credits; of error rate, latency and outages, when the incident began; of `incident.ended`, when it ended.',
+  },
+  threshold: { ...countOrNull, description: 'Percent; of latency, ms; null of an outage.' },
+  network: { ...textOrNull, description: 'That has an outage; null of other alerts.' },
 } as const
 
 const deliverySchema = object({
@@ -195,6 +231,7 @@ export const alertsShape = {
   latency: count,
   window: count,
   minCalls: count,
+  networks: listOf(text),
   incidents: {
     ...listOf(
       object({

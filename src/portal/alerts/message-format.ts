@@ -1,7 +1,15 @@
 import { nameOf } from '../brand.ts'
 import type { NamedBrand } from '../brand.ts'
 import { nameOfKind } from '../state-labels.ts'
-import type { AlertMessage, CreditsAlert, IncidentAlert, IncidentType, OperatorAlert, OperatorMessage } from './delivery-records.ts'
+import type {
+  AlertMessage,
+  CreditsAlert,
+  IncidentAlert,
+  IncidentType,
+  NetworkAlert,
+  OperatorAlert,
+  OperatorMessage,
+} from './delivery-records.ts'
 
 /** How messages to a webhook are written: `standard` for programs, `slack` for the incoming webhooks of Slack and of what takes its format. */
 export const webhookFormats = ['standard', 'slack'] as const
@@ -38,8 +46,23 @@ export const summarizeAlert = (message: AlertMessage | OperatorMessage, brand: N
 
 const isOfOperators = (message: AlertMessage | OperatorMessage): message is OperatorMessage => !('account' in message.data)
 
-const summarizeForAccount = ({ type, data }: AlertMessage): string =>
-  `${data.account.name} ${type === 'credits.threshold' ? summarizeCredits(data) : summarizeIncident(type, data)}`
+const summarizeForAccount = ({ type, data }: AlertMessage): string => {
+  switch (type) {
+    case 'credits.threshold':
+      return `${data.account.name} ${summarizeCredits(data)}`
+    case 'errors.threshold':
+    case 'latency.threshold':
+      return `${data.account.name} ${summarizeIncident(type, data)}`
+    case 'incident.began':
+    case 'incident.ended':
+      return `${data.network} ${outageTexts[data.kind][data.ended === null ? 'begins' : 'ends']}`
+  }
+}
+
+const outageTexts = {
+  down: { begins: 'does not answer', ends: 'answers again' },
+  stalled: { begins: 'has no new blocks', ends: 'has new blocks again' },
+} as const
 
 const summarizeForOperators = ({ type, data: { network, node, kind, class: methodClass, severity } }: OperatorAlert): string => {
   const ofClass = methodClass === 'all' ? '' : ` (${methodClass})`
@@ -55,8 +78,22 @@ const summarizeIncident = (type: IncidentType, { value }: IncidentAlert): string
 export const describeAlert = (message: AlertMessage | OperatorMessage): readonly string[] => {
   if (isOfOperators(message)) return describeForOperators(message)
   const { type, data } = message
-  return type === 'credits.threshold' ? describeCredits(data) : describeIncident(type, data)
+  switch (type) {
+    case 'credits.threshold':
+      return describeCredits(data)
+    case 'errors.threshold':
+    case 'latency.threshold':
+      return describeIncident(type, data)
+    case 'incident.began':
+    case 'incident.ended':
+      return describeOutage(data)
+  }
 }
+
+const describeOutage = ({ network, kind, began, ended }: NetworkAlert): readonly string[] => [
+  ...(ended === null ? [`${kind === 'down' ? `Calls to ${network} fail` : `The newest block of ${network} does not change`}.`] : []),
+  ended === null ? `Since ${began}. A message is sent when it has ended.` : `From ${began} to ${ended}.`,
+]
 
 const describeForOperators = ({ data: { text, began, ended } }: OperatorAlert): readonly string[] => [
   `${text}.`,

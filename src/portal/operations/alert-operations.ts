@@ -49,7 +49,8 @@ export const alertOperations = [
     name: 'alerts show',
     method: 'get',
     path: '/accounts/{id}/alerts',
-    summary: 'Who is told when the account has used a share of its credits or has failed or slow calls, and what was sent.',
+    summary:
+      'Who is told when the account has used a share of its credits, has failed or slow calls, or a network does not answer, and what was sent.',
     input: onlyId,
     output: schemaRef('Alerts'),
     run: async (input, services) => readAlerts(services, (await findAccount(services, input.id)).id),
@@ -59,7 +60,7 @@ export const alertOperations = [
     name: 'alerts set',
     method: 'patch',
     path: '/accounts/{id}/alerts',
-    summary: 'Changes the thresholds, the webhook, or whether owners get mail.',
+    summary: 'Changes the thresholds, the networks, the webhook, or whether owners get mail.',
     input: {
       type: 'object',
       properties: {
@@ -84,7 +85,8 @@ export const alertOperations = [
     async run({ id: idOrName, webhook, ...change }, services) {
       const { id } = await findAccount(services, idOrName)
       const { secret: portalSecret, smtp } = services.config.portal
-      const secret = await changeAlerts({ ...services, portalSecret, canMail: smtp !== undefined }, id, {
+      const knownNetworks = change.networks === undefined ? [] : await services.networkNames()
+      const secret = await changeAlerts({ ...services, portalSecret, canMail: smtp !== undefined, knownNetworks }, id, {
         ...change,
         ...(webhook !== undefined && { webhook: webhook === noneKeyword ? null : webhook }),
       })
@@ -98,6 +100,7 @@ export const alertOperations = [
         errorRate: { name: 'error-rate', keyword: noneKeyword },
         latency: { keyword: noneKeyword },
         minCalls: { name: 'min-calls' },
+        networks: { keyword: noneKeyword },
         webhook: { placeholder: 'URL', keyword: noneKeyword },
         format: { of: 'webhook' },
       },
@@ -129,7 +132,7 @@ export const alertOperations = [
 ]
 
 const formatAlerts = ({ webhook, email, daily, monthly, ...alerts }: OperatorAlertsJson): readonly TextBlock[] => {
-  const { errorRate, latency, window, minCalls, incidents, mailReceivers, deliveries, enabled } = alerts
+  const { errorRate, latency, window, minCalls, networks, incidents, mailReceivers, deliveries, enabled } = alerts
   const ofWindow = `of ${window} min with at least ${minCalls} calls`
   const receivers = mailReceivers.length === 0 ? 'no owner has a confirmed address' : mailReceivers.join(', ')
   return [
@@ -139,6 +142,7 @@ const formatAlerts = ({ webhook, email, daily, monthly, ...alerts }: OperatorAle
         monthly: formatThresholds(monthly),
         'error rate': errorRate === 0 ? noneKeyword : `${errorRate} % ${ofWindow}`,
         latency: latency === 0 ? noneKeyword : `p95 of ${latency} ms ${ofWindow}`,
+        networks: networks.length === 0 ? noneKeyword : networks.join(', '),
         email: email ? `on (${receivers})` : 'off',
         webhook: webhook === null ? noneKeyword : `${webhook.url}${webhook.format === 'standard' ? '' : ` (${webhook.format})`}`,
       },
@@ -147,20 +151,29 @@ const formatAlerts = ({ webhook, email, daily, monthly, ...alerts }: OperatorAle
     ...incidents.map(
       each => `Since ${each.since}: ${each.type === 'errors.threshold' ? `${each.value} % failed calls` : `p95 ${each.value} ms`}`,
     ),
-    ...(deliveries.length === 0 ? [] : ['', { columns: ['OF', 'THRESHOLD', 'TO', 'STATE', 'LAST RESULT'], rows: deliveries.map(toCells) }]),
+    ...(deliveries.length === 0 ? [] : ['', { columns: ['OF', 'ALERT', 'TO', 'STATE', 'LAST RESULT'], rows: deliveries.map(toCells) }]),
   ]
 }
 
 const formatThresholds = (thresholds: readonly number[]): string =>
   thresholds.length === 0 ? noneKeyword : thresholds.map(each => `${each} %`).join(', ')
 
-const toCells = ({ type, date, threshold, channel, person, state, lastStatus }: AlertsJson['deliveries'][number]): readonly string[] => [
-  ...[date, thresholdTexts[type](threshold), person ?? channel, state],
+const toCells = ({ date, channel, person, state, lastStatus, ...alert }: AlertsJson['deliveries'][number]): readonly string[] => [
+  ...[date, formatAlert(alert), person ?? channel, state],
   lastStatus ?? '',
 ]
 
-const thresholdTexts = {
-  'credits.threshold': (percent: number) => `${percent} %`,
-  'errors.threshold': (percent: number) => `${percent} % failed`,
-  'latency.threshold': (ms: number) => `p95 ${ms} ms`,
-} as const
+const formatAlert = ({ type, threshold, network }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold' | 'network'>): string => {
+  switch (type) {
+    case 'credits.threshold':
+      return `${threshold} %`
+    case 'errors.threshold':
+      return `${threshold} % failed`
+    case 'latency.threshold':
+      return `p95 ${threshold} ms`
+    case 'incident.began':
+      return `outage of ${network}`
+    case 'incident.ended':
+      return `${network} is back`
+  }
+}

@@ -90,9 +90,23 @@ export const formatLatency = (ms: number | null | undefined): string => {
 }
 
 /** `75 %`, `5 % failed`, `p95 1.00 s`. */
-export const formatThreshold = ({ type, threshold }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold'>): string => {
-  if (type === 'latency.threshold') return `p95 ${formatLatency(threshold)}`
-  return type === 'errors.threshold' ? `${threshold} % ${texts.alerts.failed}` : `${threshold} %`
+export const formatAlert = ({
+  type,
+  threshold,
+  network,
+}: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold' | 'network'>): string => {
+  switch (type) {
+    case 'credits.threshold':
+      return `${threshold} %`
+    case 'errors.threshold':
+      return `${threshold} % ${texts.alerts.failed}`
+    case 'latency.threshold':
+      return `p95 ${formatLatency(threshold)}`
+    case 'incident.began':
+      return `${network}: ${texts.alerts.outage}`
+    case 'incident.ended':
+      return `${network}: ${texts.alerts.outageEnded}`
+  }
 }
 
 /** `Invalid params (-32602)`; newer gateways may have more outcomes. */

@@ -17,7 +17,16 @@ import { defineRoute } from '../route.ts'
 const alertsSchema = schemaRef('Alerts')
 
 const changeOwnAlerts = (services: PortalServices, person: Person, change: AlertChange) =>
-  changeAlerts({ ...services, accounts: accountsAs(services, person), canMail: services.sendMail !== undefined }, person.account, change)
+  changeAlerts(
+    {
+      ...services,
+      accounts: accountsAs(services, person),
+      canMail: services.sendMail !== undefined,
+      knownNetworks: services.networks.map(({ name }) => name),
+    },
+    person.account,
+    change,
+  )
 
 const testOwnWebhook = async (services: PortalServices, account: string): Promise<DeliveryOutcome> => {
   const { brand, webhooks, limits } = services
@@ -44,7 +53,7 @@ export const alertRoutes = [
   defineRoute({
     method: 'get',
     path: '/alerts',
-    summary: 'Who is told when a share of the credits is used, or when calls fail or are slow, and what was sent.',
+    summary: 'Who is told when a share of the credits is used, calls fail or are slow, or a network does not answer, and what was sent.',
     role: 'owner',
     response: alertsSchema,
     handle: ({ person }, { store }) => alertsJson(store, person.account),
@@ -52,7 +61,7 @@ export const alertRoutes = [
   defineRoute({
     method: 'patch',
     path: '/alerts',
-    summary: 'Changes the thresholds, or whether owners get mail.',
+    summary: 'Changes the thresholds, the networks, or whether owners get mail.',
     role: 'owner',
     body: { type: 'object', properties: alertProperties },
     response: alertsSchema,

@@ -1,5 +1,7 @@
 import type { NetworkStatus } from '../../server/network-status.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { isOutageKind } from '../alerts/network-outages.ts'
+import type { NetworkOutage } from '../alerts/network-outages.ts'
 import { notFound } from '../api-errors.ts'
 import { listOf, schemaRef } from '../openapi.ts'
 import type { IncidentLog, PortalNetwork, PortalServices } from '../portal-services.ts'
@@ -19,7 +21,8 @@ export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId
 }
 
 /** A time in which calls to a network failed, or it had no new block. */
-export interface NetworkIncidentJson extends Pick<NetworkStatus, 'state'> {
+export interface NetworkIncidentJson {
+  readonly state: NetworkOutage['kind']
   /** ISO 8601. */
   readonly began: string
   /** Null while it lasts. */
@@ -32,13 +35,12 @@ export type NetworkJson = NetworkStatusJson & Pick<PortalNetwork, 'http' | 'ws'>
 /** Whoever is shown more has the log of incidents of operators. */
 const maxIncidents = 10
 
-/** Of the network as a whole: which nodes it has is not for its callers. */
+/** Of the network as a whole: what its nodes and plugins have is not for its callers. */
 const incidentsOf = (name: string, incidents: IncidentLog): readonly NetworkIncidentJson[] =>
   incidents
     .list(name)
-    .flatMap(
-      ({ node, kind, began, ended }) =>
-        node === undefined ? [{ state: kind as NetworkStatus['state'], began: isoTime(began), ended: isoTimeOrNull(ended) }] : [], // of a network, the kind is its state
+    .flatMap(({ node, kind, began, ended }) =>
+      node === undefined && isOutageKind(kind) ? [{ state: kind, began: isoTime(began), ended: isoTimeOrNull(ended) }] : [],
     )
     .slice(0, maxIncidents)
 

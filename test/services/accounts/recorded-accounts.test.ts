@@ -26,8 +26,11 @@ t.test('what changes nothing of an account or a key is not in the log of changes
   t.match(await accounts.changeAccount('acc_1', { plan: 'core', credits: 500, label: null, suspended: null }), { credits: 500 })
   t.match(await accounts.changeKey(key.id, {}), { name: 'web' })
   t.match(await accounts.changeKey(key.id, { name: 'web', networks: ['devnet'], methods: null }), { networks: ['devnet'] })
-  await changeAlerts({ store, accounts, portalSecret: undefined, canMail: true }, 'acc_1', { daily: [100, 75, 85], email: false })
-  await changeAlerts({ store, accounts, portalSecret: undefined, canMail: true }, 'acc_1', { webhook: null })
+  await changeAlerts({ store, accounts, portalSecret: undefined, canMail: true, knownNetworks: [] }, 'acc_1', {
+    daily: [100, 75, 85],
+    email: false,
+  })
+  await changeAlerts({ store, accounts, portalSecret: undefined, canMail: true, knownNetworks: [] }, 'acc_1', { webhook: null })
   t.same(await changes(), [])
 
   const since = clock.now()

@@ -1,11 +1,12 @@
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
-import { formatLatency, formatNumber, formatThreshold, formatTime } from '../format.ts'
+import { formatAlert, formatLatency, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Badge } from './badge.tsx'
 import { Banner } from './banner.tsx'
 import { TextField } from './controls.tsx'
 import type { ErrorOf } from './form.tsx'
 import { splitList, typedText } from './form.tsx'
+import { MultiSelect } from './multi-select.tsx'
 import { Table } from './table.tsx'
 
 const text = texts.alerts
@@ -16,15 +17,17 @@ const lists = ['daily', 'monthly'] as const
 const rates = ['errorRate', 'latency'] as const
 const numbers = ['window', 'minCalls'] as const
 
-type Thresholds = Pick<AlertsJson, (typeof lists)[number] | (typeof rates)[number] | (typeof numbers)[number]>
+type AlertConditions = Pick<AlertsJson, (typeof lists)[number] | (typeof rates)[number] | (typeof numbers)[number] | 'networks'>
 
 interface AlertFieldsProps {
-  readonly alerts: Thresholds
+  readonly alerts: AlertConditions
+  /** Names that may be chosen; others may be typed. */
+  readonly networks?: readonly string[] | undefined
   readonly errorOf: ErrorOf
 }
 
 /** When an alert is sent. */
-export const AlertFields = ({ alerts, errorOf }: AlertFieldsProps) => (
+export const AlertFields = ({ alerts, networks = [], errorOf }: AlertFieldsProps) => (
   <>
     <h3>{texts.credits}</h3>
     <div class="fields">
@@ -65,21 +68,32 @@ export const AlertFields = ({ alerts, errorOf }: AlertFieldsProps) => (
         />
       ))}
     </div>
+    <h3>{text.outages}</h3>
+    <MultiSelect
+      label={text.networks}
+      name="networks"
+      options={networks}
+      value={alerts.networks}
+      placeholder={text.noNetwork}
+      help={text.fieldHelp.networks}
+      error={errorOf('networks')}
+    />
   </>
 )
 
 /** What was entered, as the API takes it. */
-export const readAlertFields = (values: FormData): Thresholds => {
+export const readAlertFields = (values: FormData): AlertConditions => {
   const numberOf = (name: string): number => Number(typedText(values, name))
   const listOf = (name: string): readonly number[] => splitList(values.get(name)).map(Number)
   return {
     ...{ daily: listOf('daily'), monthly: listOf('monthly') },
     ...{ errorRate: numberOf('errorRate'), latency: numberOf('latency') },
     ...{ window: numberOf('window'), minCalls: numberOf('minCalls') },
+    networks: splitList(values.get('networks')),
   }
 }
 
-/** A day, a month, or when calls began to fail or to be slow. */
+/** A day, a month, or when calls began to fail or to be slow, or an outage began or ended. */
 const formatAlertDate = ({ type, date }: Pick<AlertsJson['deliveries'][number], 'type' | 'date'>): string =>
   type === 'credits.threshold' ? date : formatTime(date)
 
@@ -89,11 +103,11 @@ const tones = { pending: 'warn', delivered: 'ok', failed: 'danger' } as const
 export const Deliveries = ({ deliveries }: Pick<AlertsJson, 'deliveries'>) => (
   <Table
     caption={text.sent}
-    keyOf={({ type, date, threshold, channel, person }) => [type, date, threshold, channel, person].join()}
+    keyOf={({ type, date, threshold, network, channel, person }) => [type, date, threshold, network, channel, person].join()}
     rows={deliveries}
     columns={[
       { title: text.of, cell: row => formatAlertDate(row) },
-      { title: text.threshold, isNumber: true, cell: row => formatThreshold(row) },
+      { title: text.alert, cell: row => formatAlert(row) },
       { title: text.to, cell: ({ channel, person }) => (channel === 'webhook' ? text.webhook : (person ?? '–')) },
       { title: text.state, cell: ({ state }) => <Badge tone={tones[state]}>{text.states[state]}</Badge> },
       { title: text.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },

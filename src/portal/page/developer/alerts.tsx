@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { WebhookFormat } from '../../alerts/message-format.ts'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
 import type { SignInOptions } from '../../routes/session.ts'
 import { AlertFields, Deliveries, Incidents, readAlertFields } from '../components/alert-fields.tsx'
 import { Banner } from '../components/banner.tsx'
@@ -21,6 +22,7 @@ const OwnerAlerts = () => {
   const alerts = useRequest<AlertsJson>('/alerts')
   const options = useRequest<SignInOptions>('/sign-in-options')
   const found = alerts.data.value
+  const networks = useRequest<readonly NetworkJson[]>('/networks')
   const error = alerts.error.value ?? options.error.value
   return (
     <>
@@ -32,7 +34,12 @@ const OwnerAlerts = () => {
         <>
           {isUndelivered(found, options.data.value.email) && <Undelivered alerts={found} canMail={options.data.value.email} />}
           <Incidents incidents={found.incidents} />
-          <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.show} />
+          <Conditions
+            alerts={found}
+            networks={networks.data.value?.map(({ name }) => name)}
+            canMail={options.data.value.email}
+            onChanged={alerts.show}
+          />
           <Webhook url={found.webhook?.url} onChanged={alerts.reload} />
           <h2>{text.sent}</h2>
           {found.deliveries.length === 0 ? (
@@ -72,11 +79,12 @@ const Undelivered = ({ alerts: { mailReceivers }, canMail }: AlertsProps) => (
   </Banner>
 )
 
-interface ThresholdsProps extends AlertsProps {
+interface ConditionsProps extends AlertsProps {
+  readonly networks: readonly string[] | undefined
   onChanged(changed: AlertsJson): void
 }
 
-const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
+const Conditions = ({ alerts, networks, canMail, onChanged }: ConditionsProps) => {
   const save = async (values: FormData) => {
     const change = { ...readAlertFields(values), ...(canMail && { email: values.get('email') !== null }) }
     const changed = await request<AlertsJson>('PATCH', '/alerts', change)
@@ -85,10 +93,10 @@ const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
     return changed
   }
   return (
-    <Form title={text.thresholds} button={text.save} send={save} success={() => text.saved}>
+    <Form title={text.conditions} button={text.save} send={save} success={() => text.saved}>
       {errorOf => (
         <>
-          <AlertFields alerts={alerts} errorOf={errorOf} />
+          <AlertFields alerts={alerts} networks={networks} errorOf={errorOf} />
           <h3>{text.delivery}</h3>
           {canMail ? <Checkbox label={text.email} name="email" isChecked={alerts.email} /> : <p>{text.noMail}</p>}
           {canMail && (

@@ -344,7 +344,7 @@ export const developerTexts = {
   },
   alerts: {
     ...texts.alerts,
-    how: 'An alert is sent when the account has used a share of its credits, or when its calls fail or are slow. Each share is reported once a day or once a month. Failed and slow calls are reported once, until the problem has ended.',
+    how: 'An alert is sent when the account has used a share of its credits, when its calls fail or are slow, or when a network has an outage. Each share is reported once a day or once a month. Failed and slow calls are reported once, until the problem has ended; outages when they begin and when they have ended.',
     undelivered: 'No alert can be delivered',
     confirmAddress: 'Confirm an e-mail address',
     thenTick: ' and tick e-mail below, or set a webhook.',

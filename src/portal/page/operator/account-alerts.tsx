@@ -57,7 +57,7 @@ const Settings = ({ alerts, path, onChanged }: SettingsProps) => {
   }
   return (
     <Form
-      title={texts.alerts.thresholds}
+      title={texts.alerts.conditions}
       button={texts.alerts.save}
       send={save}
       success={() => texts.alerts.saved}

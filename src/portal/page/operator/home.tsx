@@ -15,7 +15,7 @@ import { Segments } from '../components/tabs.tsx'
 import { Facts } from '../components/facts.tsx'
 import type { Fact } from '../components/facts.tsx'
 import { now } from '../clock.ts'
-import { formatAge, formatHours, formatLatency, formatMoment, formatNumber, formatThreshold, formatTime } from '../format.ts'
+import { formatAge, formatHours, formatLatency, formatMoment, formatNumber, formatAlert, formatTime } from '../format.ts'
 import { connectionProblem, useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -483,11 +483,11 @@ const Alerts = ({ accounts: { alerts } }: AccountsProps) => (
     ) : (
       <Table
         caption={text.alerts}
-        keyOf={({ account, created, type, threshold, channel }) => [account.id, created, type, threshold, channel].join()}
+        keyOf={({ account, created, type, threshold, network, channel }) => [account.id, created, type, threshold, network, channel].join()}
         rows={alerts}
         columns={[
           { title: text.account, cell: ({ account }) => <AccountLink {...account} /> },
-          { title: text.threshold, cell: alert => `${formatThreshold(alert)} ${alert.period === null ? '' : text.periods[alert.period]}` },
+          { title: texts.alerts.alert, cell: alert => `${formatAlert(alert)} ${alert.period === null ? '' : text.periods[alert.period]}` },
           {
             title: text.state,
             cell: ({ state, channel, lastStatus }) => (
