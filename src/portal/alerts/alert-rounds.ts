@@ -94,7 +94,7 @@ export class AlertRounds {
         await setImmediate()
       }
     }
-    for (const incident of incidents) if (incident.ended !== null) await this.#incidents.remove(incident)
+    for (const incident of incidents) if (incident.ended !== null) await this.#incidents.end(incident)
   }
 
   /** Waits for what is being sent, which is aborted. */

@@ -60,7 +60,7 @@ export class OperatorAlerts {
     const { store, clock } = this.#options
     const now = clock.now()
     const known = new Map((await listOperatorDeliveries(store)).map(delivery => [delivery.id, delivery]))
-    for (const { seen, id: _, ...incident } of incidents) {
+    for (const { seen, record: _, ...incident } of incidents) {
       const isTold = incident.severity === 'critical' || seen >= Date.parse(incident.began) + warningDelayMs
       const alert = (type: OperatorAlert['type'], ended: string | null): OperatorAlert => ({ type, data: { ...incident, ended } })
       for (const receiver of isTold ? this.#receivers.filter(each => wants(each, incident)) : []) {

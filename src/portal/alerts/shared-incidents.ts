@@ -1,7 +1,7 @@
 import type { Clock } from '../../services/clock.ts'
 import { neverExpires } from '../../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
-import { isoTime } from '../../util/dates.ts'
+import { dayMs, isoTime } from '../../util/dates.ts'
 import { toJson } from '../../util/json.ts'
 import type { IncidentLog } from '../portal-services.ts'
 import type { OperatorAlert } from './delivery-records.ts'
@@ -9,18 +9,20 @@ import { operatorsId } from './webhook-signature.ts'
 
 /** What gateways on the store have seen of a node, a network or a plugin. `ended` is null while one of them sees it. */
 export type SharedIncident = OperatorAlert['data'] & {
-  readonly id: string
   /** In ms since 1970, when a gateway has seen it last. */
   readonly seen: number
+  readonly record: StoredRecord
 }
 
 /** What comes back within this time, at any gateway, has not ended. A gateway with many accounts reports every 60 s (maxRestMs of rounds). */
 export const endedAfterMs = 120_000
 /** Written anew no more often while an incident lasts. */
 const renewIntervalMs = 20_000
+/** So long what has ended is known: a gateway that could not report may still see it. */
+const endedRetentionMs = dayMs
 
 export interface SharedIncidentsOptions {
-  readonly store: Pick<RecordStore, 'findRecord' | 'addRecord' | 'replaceRecord' | 'records' | 'takeRecord'>
+  readonly store: Pick<RecordStore, 'addRecord' | 'replaceRecord' | 'records'>
   readonly clock: Pick<Clock, 'now'>
   /** What this gateway sees. */
   incidents(): Promise<Pick<IncidentLog, 'list'>>
@@ -30,10 +32,14 @@ export interface SharedIncidentsOptions {
 export class SharedIncidents {
   readonly #options: SharedIncidentsOptions
   #reportedAt: number
+  /** Since when each report has reached the store. Before, others may have seen what they could not report either. */
+  #reportsSince: number
+  #hasFailed = false
 
   constructor(options: SharedIncidentsOptions) {
     this.#options = options
     this.#reportedAt = options.clock.now()
+    this.#reportsSince = this.#reportedAt
   }
 
   /** What this gateway sees; and what began and ended since it reported last, as while the store was unreachable. */
@@ -41,38 +47,57 @@ export class SharedIncidents {
     const { store, clock } = this.#options
     const incidents = (await this.#options.incidents()).list()
     const now = clock.now()
+    if (this.#hasFailed || now - this.#reportedAt > endedAfterMs) this.#reportsSince = now
+    this.#hasFailed = true
+    // Also where there is nothing to report: that it can be reported is known then.
+    const reported = new Map((await store.records('incident', operatorsId)).map(record => [record.id, record]))
     for (const { network, node = null, kind, class: methodClass, text, severity, began, ended } of incidents) {
       if (severity === 'info' || (ended ?? now) < this.#reportedAt) continue
       const seen = ended ?? now
       const id = [operatorsId, network, node, kind, methodClass].join(' ')
       const value: IncidentRecord = { network, node, kind, class: methodClass, severity, text, began: isoTime(began), seen }
-      const found = await store.findRecord('incident', id)
+      const found = reported.get(id)
+      const known = found && recordOf(found)
       // Where another gateway is quicker, it has seen the same.
-      if (found === undefined) await store.addRecord('incident', { id, account: operatorsId, value: toJson(value), expires: neverExpires })
-      else if (seen >= recordOf(found).seen + (ended === undefined ? renewIntervalMs : 1))
-        await store.replaceRecord('incident', found, toJson({ ...recordOf(found), severity, seen }))
+      if (found === undefined || known === undefined)
+        await store.addRecord('incident', { id, account: operatorsId, value: toJson(value), expires: neverExpires })
+      else if (known.hasEnded === true) {
+        // Everybody was told that it has ended: it begins again where this gateway could not report it.
+        const again: IncidentRecord = { ...value, began: isoTime(began > known.seen ? began : seen) }
+        if (seen > known.seen) await store.replaceRecord('incident', found, toJson(again), neverExpires)
+      } else if (seen >= known.seen + (ended === undefined ? renewIntervalMs : 1))
+        await store.replaceRecord('incident', found, toJson({ ...known, severity, seen }))
     }
     this.#reportedAt = now
+    this.#hasFailed = false
   }
 
-  /** Those that last, and those that have ended and were not removed. */
+  /** Those that last, and those of whose end not everybody was told. */
   async list(): Promise<readonly SharedIncident[]> {
     const { store, clock } = this.#options
     const now = clock.now()
-    return (await store.records('incident', operatorsId)).map(record => {
-      const incident = recordOf(record)
-      const ended = now >= incident.seen + endedAfterMs ? isoTime(incident.seen) : null
-      return { ...incident, ended, id: record.id }
+    return (await store.records('incident', operatorsId)).flatMap(record => {
+      const { hasEnded, ...incident } = recordOf(record)
+      if (hasEnded === true) return []
+      const isOver = now >= Math.max(incident.seen, this.#reportsSince) + endedAfterMs
+      return [{ ...incident, ended: isOver ? isoTime(incident.seen) : null, record }]
     })
   }
 
   /** Once everybody has been told of its end. */
-  async remove({ id }: SharedIncident): Promise<void> {
-    await this.#options.store.takeRecord('incident', id)
+  async end({ record }: SharedIncident): Promise<void> {
+    const { store, clock } = this.#options
+    const value: IncidentRecord = { ...recordOf(record), hasEnded: true }
+    // Not where a gateway has just seen it again.
+    await store.replaceRecord('incident', record, toJson(value), clock.now() + endedRetentionMs)
   }
 }
 
-type IncidentRecord = Omit<SharedIncident, 'id' | 'ended'>
+interface IncidentRecord extends Omit<OperatorAlert['data'], 'ended'> {
+  /** In ms since 1970, when a gateway has seen it last. */
+  readonly seen: number
+  readonly hasEnded?: true
+}
 
-/** Written by report() alone. */
+/** Written above alone. */
 const recordOf = ({ value }: StoredRecord): IncidentRecord => value as unknown as IncidentRecord
