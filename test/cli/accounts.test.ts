@@ -94,7 +94,11 @@ t.test('alerts are shown, set and tried, by the rules of the API', async t => {
   t.match(changes, /alerts-changed/)
   t.notMatch(changes, /of-alice|whsec_/)
   const cases: readonly (readonly [args: readonly string[], code: number, message: RegExp])[] = [
-    [[], 64, /^nothing to change: expected --daily, --monthly, --error-rate, --latency, --window, --min-calls, --networks, --email or --webhook$/],
+    [
+      [],
+      64,
+      /^nothing to change: expected --daily, --monthly, --error-rate, --latency, --window, --min-calls, --networks, --email or --webhook$/,
+    ],
     [['--daily', '50,0'], 64, /^--daily: each item must be an integer from 1 to 100$/],
     [['--monthly', '101'], 64, /^--monthly: each item must be/],
     [['--daily', '1,2,3,4,5,6,7,8,9,10,11'], 64, /^--daily must be a list of at most 10 items$/],
