@@ -121,8 +121,10 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
   t.test('what the Overview shows at first is asked for by its HTML file, once, and before the code has run', async t => {
     const requests: string[] = []
     const record = (request: Request) => requests.push(new URL(request.url()).pathname)
+    // The page before shows its credits before it has asked for the rest.
+    await page.goto('about:blank')
     page.on('request', record)
-    await page.reload()
+    await page.goto(gateway.portal ?? '')
     await page.waitForSelector('[data-testid=credits-left]')
     page.off('request', record)
     const ofApi = requests.filter(path => path.startsWith('/api/')).map(path => path.slice('/api/v1/'.length))
