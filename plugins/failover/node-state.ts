@@ -113,7 +113,7 @@ class ProofAttempts {
     return now >= this.#from
   }
 
-  /** One call at a time, until one is right. Returns how to end it: with undefined where the node was not asked. */
+  /** One call at a time, until one is right. Returns how to end it: with undefined where the node was not asked, or its answer not waited for. */
   begin(clock: Pick<Services['clock'], 'monotonic'>): (isRight: boolean | undefined) => void {
     const before = this.#from
     if (!this.#isRight) this.#from = Infinity
@@ -205,7 +205,7 @@ export class NodeState {
     return !isKeptAway && this.#of(methodClass).proofAttempts.isDue(this.#now)
   }
 
-  /** Undefined for a node that has not lied in the class. Returns how to end the attempt: with undefined where the node was not asked. */
+  /** Undefined for a node that has not lied in the class. Returns how to end the attempt, as ProofAttempts.begin(). */
   beginProof(methodClass: string): ((isRight: boolean | undefined) => void) | undefined {
     const { target, services } = this.#options
     if (!services.nodes.trust.isDistrusted(target.name, methodClass)) return undefined

@@ -100,7 +100,7 @@ export abstract class UpstreamNode {
         startedAt,
       )
       outcome = this.#recordReply(reply, methodClass, call)
-      isProven = reply.source === 'gateway' ? undefined : !isFailure(reply)
+      isProven = reply.source === 'gateway' || attempt.isCanceled ? undefined : !isFailure(reply)
       return reply
     } finally {
       endProof?.(isProven)

@@ -1,11 +1,11 @@
 import t from '../../support/tap.ts'
 import failover from '../../../plugins/failover/index.ts'
-import type { Json, Request, Signal, Target } from '../../../src/plugin/call.ts'
+import type { Cancellation, Json, Request, Signal, Target } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { ErrorCategory } from '../../../src/plugin/error-table.ts'
-import type { Failure } from '../../../src/plugin/reply.ts'
+import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
-import { fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
+import { fakeCall, fakeOrigin, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
 import { breaker, failure, getLogs, getReceipt, node, openFailover, uncounted } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
 
@@ -311,4 +311,29 @@ t.test('a refusal is final only when each node gave it: another node may accept 
   requested.length = 0
   t.match(await request(getLogs()), { category: 'rangeTooWide', retryElsewhere: true })
   t.same(requested, ['a'], 'the other node has an open breaker')
+})
+
+t.test('a caller who leaves says nothing of what a node can prove that has lied', async t => {
+  let isLeaving = true
+  const { request, requested, services } = openFailover(
+    t,
+    {
+      a: ({ signal }) =>
+        isLeaving
+          ? new Promise<Reply>(resolve =>
+              signal?.addEventListener('abort', () => resolve(refuse('unavailable', { source: 'node', upstream: 'a', fault: 'caller' }))),
+            )
+          : fakeResult('a'),
+    },
+    { upstreams: [node('a')] },
+  )
+  services.nodes.trust.beginProving(['light'])
+  services.nodes.trust.distrust('a', 'light')
+  const origin = fakeOrigin()
+  const left = request({ ...getReceipt(), origin })
+  ;(origin.signal as Cancellation).abort()
+  await left
+  isLeaving = false
+  t.equal(valueOrErrorCode(await request(getReceipt())), 'a', 'it is asked at once')
+  t.same(requested, ['a', 'a'])
 })
