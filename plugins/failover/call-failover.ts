@@ -46,6 +46,7 @@ export class CallFailover implements Alternatives {
       reply = this.#rejected.hasFailed ? await this.#retry(node) : this.#finalOf(await this.#request(node), node)
     }
     reply ??= (await this.#forward()) ?? this.#lastReply
+    this.#rejected.releaseAllBut(reply)
     if (isFailure(reply)) reply = await this.#findSent(reply)
     const durationMs = this.#selection.clock.monotonic() - this.#startedAt
     return copyReply(reply, { upstreamRequest: { id: this.#call.origin.requestId, attempts: this.#attemptCount, durationMs } })
@@ -208,7 +209,8 @@ export class CallFailover implements Alternatives {
     const latency = node.latencyOf(methodClass)
     const onLate = (isFirstTime: boolean) => (isHedgeable ? this.#hedge(node, startedAt, isFirstTime) : this.#hedgeSilent(node, startedAt))
     const delayMs = isHedgeable ? lateAfterMs(latency) : silentAfterMs(latency, method?.maxTime)
-    return hedge(this.#attemptOn(node), onLate, { clock, signal: this.#signal, delayMs })
+    const onRejected = (reply: Reply): void => this.#reject(reply, node)
+    return hedge(this.#attemptOn(node), onLate, { clock, signal: this.#signal, delayMs, onRejected })
   }
 
   /**

@@ -1,4 +1,4 @@
-import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
+import { Cancellation, isFailure, onAbort, releaseResult } from '../../src/plugin/plugin.ts'
 import type { Reply, Signal, Timer } from '../../src/plugin/plugin.ts'
 import type { Clock } from '../../src/plugin/internal.ts'
 import { betterReply, isFinalReply } from './retries.ts'
@@ -12,6 +12,8 @@ interface HedgeOptions {
   readonly signal: Signal
   /** How long the first attempt may take before it is late. */
   readonly delayMs: number
+  /** Gets a reply that was not final, where the other attempt has a better one. */
+  onRejected(reply: Reply): void
 }
 
 /** Another attempt at a call that is late; undefined when there is none now. */
@@ -68,10 +70,17 @@ class HedgedRequest {
 
   #onReply(reply: Reply): void {
     this.#attemptsInFlight -= 1
-    if (this.#isSettled) return
-    const isFinal = isFinalReply(reply)
-    this.#best = this.#best === undefined || isFinal ? reply : betterReply(this.#best, reply)
+    if (this.#isSettled) return releaseResult(reply)
+    const isFinal = isFinalReply(reply) && !this.#mayHaveBeenSent(reply)
+    const before = this.#best
+    this.#best = before === undefined || isFinal ? reply : betterReply(before, reply)
+    if (before !== undefined) this.#options.onRejected(this.#best === before ? reply : before)
     if (isFinal || this.#attemptsInFlight === 0) this.#settle(this.#best)
+  }
+
+  /** The caller has left before this node got the request, but the other one may have it. */
+  #mayHaveBeenSent({ source }: Reply): boolean {
+    return this.#options.signal.aborted && source === 'gateway' && this.#attemptsInFlight > 0
   }
 
   #onBug(bug: unknown): void {

@@ -1,4 +1,4 @@
-import { copyReply, isFailure, refuse } from '../../src/plugin/plugin.ts'
+import { copyReply, isFailure, refuse, releaseResult } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request } from '../../src/plugin/plugin.ts'
 import type { Clock } from '../../src/plugin/internal.ts'
 import type { UpstreamNode } from './upstream-node.ts'
@@ -56,6 +56,11 @@ export class RejectedReplies {
   addMissing(reply: Reply): undefined {
     this.hasFailed = true
     this.#unexpectedResult ??= reply
+  }
+
+  /** Of the results that are not returned. */
+  releaseAllBut(returned: Reply): void {
+    for (const { reply } of this.#replies) if (reply !== returned) releaseResult(reply)
   }
 
   /** Another node has answered the request, which counts against the nodes of these replies. */

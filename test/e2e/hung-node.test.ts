@@ -1,7 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
+import { WebSocket } from 'ws'
 import t from '../support/tap.ts'
 import { startAnvilChain } from '../support/anvil-chain.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
+import { startFaultyNode } from '../support/faulty-node.ts'
+import { httpResponse, correctResponse, respondCorrectly } from '../support/node-responses.ts'
 import { post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -47,4 +50,59 @@ t.test('a node that is stopped for a while is noticed by no caller, and gets cal
   t.ok(slow.length <= 100, `calls over 1.5 s: ${slow}`)
   process.kill(first.pid, 'SIGCONT')
   await waitUntil(async () => (await getBalance()).upstream === 'node-1')
+})
+
+t.test('who leaves a late call ends it on both nodes, unless another caller waits for it, and pays for it', async t => {
+  const nodes = await Promise.all([startFaultyNode(), startFaultyNode()])
+  t.teardown(() => Promise.all(nodes.map(node => node.stop())))
+  const answers: (() => void)[][] = [[], []]
+  nodes.forEach((node, i) =>
+    node.setFault((socket, request) => {
+      if (request.method !== 'eth_getBalance') return respondCorrectly(socket, request)
+      answers[i]?.push(() => void socket.write(httpResponse(correctResponse(request))))
+    }),
+  )
+  const { url, gateway, key } = await startGateway(t, {
+    networks: {
+      testnet: networkFile(
+        'testnet',
+        nodes.map(node => node.url),
+      ),
+    },
+  })
+  const body = (address: string) =>
+    JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [`0x${address.repeat(40)}`, '0x1'] })
+  const send = (signal?: AbortSignal) =>
+    fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: body('1'), ...(signal && { signal }) })
+  const inFlight = () =>
+    Promise.all(['node-1', 'node-2'].map(upstream => gateway.metric('tollgate_upstream_requests_in_flight', { upstream })))
+  const whenInFlight = (...counts: readonly number[]) => waitUntil(async () => String(await inFlight()) === String(counts))
+  const leaving = new AbortController()
+  const left = t.rejects(send(leaving.signal))
+  const stays = send()
+  const socket = new WebSocket(gateway.ws(key))
+  await new Promise(resolve => socket.once('open', resolve))
+  socket.send(body('2'))
+  await whenInFlight(2, 2)
+  leaving.abort()
+  await left
+  const alone = new AbortController()
+  const third = t.rejects(
+    fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: body('3'), signal: alone.signal }),
+  )
+  await whenInFlight(3, 3)
+  alone.abort()
+  await third
+  await whenInFlight(2, 2)
+  for (const answer of answers[1] ?? []) answer()
+  const response = await stays
+  t.equal(response.headers.get('x-tollgate-upstream'), 'node-2')
+  await whenInFlight(0, 0)
+  socket.send(body('4'))
+  await whenInFlight(1, 1)
+  socket.terminate()
+  await whenInFlight(0, 0)
+  await waitUntil(async () => (await gateway.metric('tollgate_calls_in_flight')) === 0)
+  await waitUntil(async () => (await gateway.metric('tollgate_in_flight_bytes')) === 0)
+  t.equal(await gateway.metric('tollgate_credits_total'), 5 * 80)
 })

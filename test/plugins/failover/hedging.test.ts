@@ -3,11 +3,12 @@ import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import { lateAfterMs } from '../../../plugins/failover/late-calls.ts'
 import { HedgeBudget } from '../../../plugins/failover/retries.ts'
-import type { Signal } from '../../../src/plugin/call.ts'
+import type { Call, Cancellation, Signal } from '../../../src/plugin/call.ts'
 import { LatencyTracker, activityOf } from '../../../src/plugin/internal.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
-import { TestClock, fakeAccount, fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { TestClock, fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { createLongResult } from '../../support/long-result.ts'
 import { failure, getLogs, getReceipt, node, openFailover, partner, uncounted } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
 
@@ -109,6 +110,101 @@ t.test('hedging', async t => {
       t.equal(valueOrErrorCode(await reply), 'c')
     }
     t.same(requested, ['a', 'c'])
+  })
+
+  t.test('counts what the first node lacks against it, where the second one has it', async t => {
+    let isLacking = false
+    const lacks: Responder = ({ context }) =>
+      isLacking && context.request.method === 'eth_getTransactionReceipt' ? turn(uncounted('a')) : fakeResult('a')
+    const { request, requested, clock, requestMany } = openFailover(
+      t,
+      { a: lacks, b: () => afterTwoTurns(fakeResult('b')) },
+      { hedge: true },
+    )
+    await requestMany(300, getReceipt)
+    isLacking = true
+    for (let i = 0; i < 5; i++) {
+      const reply = request(getReceipt())
+      clock.advance(20)
+      t.equal(valueOrErrorCode(await reply), 'b')
+      // A node that answers nothing any more would be suspect.
+      await requestMany(1, () => fakeCall('eth_getBalance', ['0x1', 'latest']))
+    }
+    requested.length = 0
+    await request(getReceipt())
+    t.same(requested, ['b'])
+  })
+
+  t.test('knows what both nodes have refused: no other node may accept it', async t => {
+    const refusal = (upstream: string): Failure => ({
+      ...refuse('params', { source: 'node', upstream, category: 'rangeTooWide', retryElsewhere: true }),
+      kind: 'node',
+    })
+    let isFailing = false
+    const { request, requested, clock } = await openWithSlowNode(t, {
+      a: () => (isFailing ? afterTwoTurns(refusal('a')) : fakeResult('a')),
+      b: () => turn(refusal('b')),
+    })
+    isFailing = true
+    const reply = request(getReceipt())
+    clock.advance(20)
+    t.equal(((await reply) as Failure).retryElsewhere, undefined)
+    t.same(requested, ['a', 'b'])
+  })
+
+  t.test('frees the result that comes too late, and that which is not returned', async t => {
+    const slow = createLongResult(1 << 20)
+    const odd = createLongResult(1 << 20)
+    let isSlow = false
+    const { request, clock, requestMany } = openFailover(
+      t,
+      {
+        a: call =>
+          isSlow
+            ? new Promise(resolve => call.signal?.addEventListener('abort', () => resolve({ source: 'node', result: slow.result })))
+            : fakeResult('a'),
+        b: () => (isSlow ? { source: 'node', result: odd.result, unexpectedType: true } : fakeResult('b')),
+        c: () => fakeResult('c'),
+      },
+      { upstreams: ['a', 'b', 'c'].map(name => node(name)), hedge: true },
+    )
+    await requestMany(200, getReceipt)
+    isSlow = true
+    const origin = fakeOrigin()
+    const reply = request({ ...getReceipt(), origin })
+    clock.advance(20)
+    await turn()
+    ;(origin.signal as Cancellation).abort()
+    await reply
+    await turn()
+    t.ok(odd.memory.isFreed)
+    t.notOk(slow.memory.isFreed, 'it is what is returned')
+  })
+
+  t.test('is paid by a caller who leaves while the first node has not been sent the call', async t => {
+    let isSlow = false
+    const leave = ({ signal }: Call, source: 'gateway' | 'node', turns: number): Promise<Reply> =>
+      new Promise(resolve =>
+        signal?.addEventListener('abort', async () => {
+          for (let i = 0; i < turns; i++) await turn()
+          resolve(refuse('unavailable', { source, fault: 'caller', cause: 'client disconnected' }))
+        }),
+      )
+    const { request, requested, clock, requestMany } = openFailover(
+      t,
+      { a: call => (isSlow ? leave(call, 'gateway', 0) : fakeResult('a')), b: call => leave(call, 'node', 2) },
+      { hedge: true },
+    )
+    await requestMany(200, getReceipt)
+    isSlow = true
+    requested.length = 0
+    const origin = fakeOrigin()
+    const reply = request({ ...getReceipt(), origin })
+    clock.advance(20)
+    await turn()
+    t.same(requested, ['a', 'b'])
+    ;(origin.signal as Cancellation).abort()
+    t.match(await reply, { source: 'node', fault: 'caller' })
   })
 
   t.test('is not for methods that are not idempotent', async t => {
