@@ -241,7 +241,7 @@ export const texts = {
     errorRate: 'Alert when calls fail (% of calls)',
     latency: 'Alert when p95 latency reaches (ms)',
     window: 'Measured over (minutes)',
-    minCalls: 'Ignore windows with fewer calls than',
+    minCalls: 'Only with at least (calls)',
   },
   access: {
     role: 'Role',
