@@ -202,15 +202,15 @@ export default definePlugin({
         const cost = `the call costs ${factor} times as many credits (\`costs\`); the difference is refunded where its result is only checked`
         return { text: [explainPolicy(method), ...(factor === 1 ? [] : [cost])] }
       },
-      ...(areLogsProven && {
-        events: {
-          verifyLogs: (block: Parameters<FeedLogs['of']>[0]) => feedLogs.of(block),
-          logsVerifiedBy: () => (beacon?.otherwise === 'agree' ? 'quorum' : 'proof'),
-          priceOfLogs: (credits: number) => credits * factors.proof,
-        },
-      }),
+      events: areLogsProven
+        ? {
+            verifyLogs: block => feedLogs.of(block),
+            logsVerifiedBy: () => (beacon?.otherwise === 'agree' ? 'quorum' : 'proof'),
+            priceOfLogs: credits => credits * factors.proof,
+          }
+        : { logsVerifiedBy: () => 'none' },
       start() {
-        beaconHeads?.start()
+        if (beacon !== undefined) beaconHeads?.start(beacon.otherwise)
         endProving = services.nodes.trust.beginProving(provenClasses)
         return wrongResults.restore(provenClasses)
       },

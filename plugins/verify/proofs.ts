@@ -1,7 +1,7 @@
 import { copyReply, isFailure } from '../../src/plugin/plugin.ts'
 import type { Method, Reply, Services } from '../../src/plugin/plugin.ts'
 import { BeaconHeaders } from './beacon/beacon-headers.ts'
-import type { BeaconHeads } from './beacon/beacon-heads.ts'
+import type { BeaconHeads, Otherwise } from './beacon/beacon-heads.ts'
 import type { TrustedHeader } from './block-header.ts'
 import type { ChainRules } from './chain-rules.ts'
 import { isPending } from './checks.ts'
@@ -23,7 +23,7 @@ import type { ConfirmRight, RecordIfRight, RefuseWrong } from './wrong-results.t
 /** The beacon chain, which says which headers are trusted. */
 interface BeaconOptions {
   readonly heads: BeaconHeads
-  readonly otherwise: 'refuse' | 'agree'
+  readonly otherwise: Otherwise
 }
 
 interface ProofsOptions {

@@ -17,7 +17,7 @@ export interface EventRules {
   costOf(kind: string): number
   /** The logs of a block as subscribers get them, as JSON text: those of the feed, or what is verified of them. Undefined where that cannot be told now. */
   verifyLogs(block: FeedBlock): MaybePromise<string | undefined>
-  /** What verifyLogs() verifies logs by; undefined where it returns those of the feed. */
+  /** What verifyLogs() verifies logs by: `none` where it returns those of the feed; undefined where no plugin verifies results. */
   logsVerifiedBy(): Verification | undefined
   /** What a KiB of events of logs costs, where the method table says `credits`. */
   priceOfLogs(credits: number): number
@@ -49,7 +49,7 @@ export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventR
     },
     charge: (payer, credits) => charging?.charge?.(payer, credits),
     costOf: kind => pricing?.costOf?.(kind) ?? 0,
-    logsVerifiedBy: () => verifying?.logsVerifiedBy?.(),
+    logsVerifiedBy: () => rules.find(({ logsVerifiedBy }) => logsVerifiedBy !== undefined)?.logsVerifiedBy?.(),
     priceOfLogs: credits => rules.reduce((price, { priceOfLogs }) => priceOfLogs?.(price) ?? price, credits),
     verifyLogs: block => (verifying?.verifyLogs === undefined ? block.json : verifying.verifyLogs(block)),
   }

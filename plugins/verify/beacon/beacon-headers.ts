@@ -11,7 +11,7 @@ import type { RefuseWrong } from '../wrong-results.ts'
 import type { BeaconHeads, SignedBlock } from './beacon-heads.ts'
 
 interface BeaconHeadersOptions {
-  readonly beacon: Pick<BeaconHeads, 'head' | 'finalNumber' | 'isFailing' | 'signedBefore' | 'use' | 'next'>
+  readonly beacon: Pick<BeaconHeads, 'head' | 'finalNumber' | 'isFailing' | 'signedBefore' | 'use' | 'next' | 'recordFound'>
   /** For a block that is not signed yet. */
   readonly maxWaitMs: number
   /** The header with that hash, if it is known. */
@@ -19,7 +19,7 @@ interface BeaconHeadersOptions {
   readonly refuseWrong: RefuseWrong
 }
 
-type BeaconHeadersServices = Pick<Services, 'upstreamClient' | 'heads' | 'log' | 'clock'>
+type BeaconHeadersServices = Pick<Services, 'upstreamClient' | 'heads' | 'clock'>
 
 /** `unknown`: the beacon chain says nothing about it, as it is too new or too old, or the consensus node does not answer. */
 export type Found = TrustedHeader | 'unknown' | undefined
@@ -48,8 +48,6 @@ export class BeaconHeaders {
   readonly #services: BeaconHeadersServices
   /** By hash, of the newest signed blocks. */
   readonly #heads = new LRUCache<string, Promise<TrustedHeader | undefined>>({ max: 16 })
-  /** The hash of the last block that no node had: each is logged once. */
-  #missing: string | undefined
   /** By number, of blocks before the head with that hash. */
   readonly #ancestors = new LRUCache<number, { readonly head: string; readonly header: Promise<Found> }>({ max: maxHeaders })
 
@@ -112,14 +110,7 @@ export class BeaconHeaders {
     const { header, lacking } = this.#requestHeader(block.blockHash, call)
     void lacking.then(targets => this.#findContradictions(targets, call))
     const found = await header
-    if (found === undefined && this.#missing !== block.blockHash) {
-      const { slot, blockHash } = block
-      this.#missing = blockHash
-      this.#services.log.warn(
-        { event: 'beacon-block-missing', slot, block: blockHash },
-        'no upstream has the block that the beacon chain proves',
-      )
-    }
+    this.#options.beacon.recordFound(block, found !== undefined)
     return found
   }
 

@@ -41,7 +41,10 @@ const maxRecent = 16
 const maxFinalAgeMs = 1_800_000
 
 /** What operators are told, by the name of the problem: no other lasts. */
-const problemNames = ['beacon-unavailable', 'beacon-unproven', 'beacon-behind', 'beacon-not-final'] as const
+const problemNames = ['beacon-unavailable', 'beacon-unproven', 'beacon-behind', 'beacon-not-final', 'beacon-block-missing'] as const
+
+/** What becomes of calls about blocks of which the beacon chain says nothing. */
+export type Otherwise = 'refuse' | 'agree'
 
 /** The newest blocks that the sync committee of a beacon chain has signed: polled while calls need them, and once an hour. */
 export class BeaconHeads {
@@ -55,6 +58,9 @@ export class BeaconHeads {
   /** The newest first. */
   #recent: readonly SignedBlock[] = []
   #failure: string | undefined
+  #otherwise: Otherwise = 'refuse'
+  /** The hash of the last block that no upstream had: each is logged once. */
+  #missing: string | undefined
   #usedAt = -Infinity
   #finalityAt = -Infinity
   #committeesAt = -Infinity
@@ -94,7 +100,9 @@ export class BeaconHeads {
     return this.#failure !== undefined
   }
 
-  start(): void {
+  /** Also after a reload, which may have changed what becomes of calls. */
+  start(otherwise: Otherwise): void {
+    this.#otherwise = otherwise
     if (this.#timer === undefined && !this.#isRunning) this.#schedule(0)
   }
 
@@ -103,6 +111,16 @@ export class BeaconHeads {
     const now = this.#services.clock.monotonic()
     this.#usedAt = now
     if (!this.#isRunning && this.#dueAt > now + retryMs) this.#schedule(0)
+  }
+
+  /** Whether an upstream has the block: else all are behind, or have another chain, and no call about the newest block is answered. */
+  recordFound({ slot, blockHash }: SignedBlock, isFound: boolean): void {
+    if (slot !== this.#recent[0]?.slot) return
+    this.#report('beacon-block-missing', !isFound && 'no upstream has the newest block that the beacon chain proves')
+    if (isFound || this.#missing === blockHash) return
+    this.#missing = blockHash
+    const fields = { event: 'beacon-block-missing', slot, block: blockHash }
+    this.#services.log.warn(fields, 'no upstream has the block that the beacon chain proves')
   }
 
   /** Resolves with the next signed block, or after the time. */
@@ -145,6 +163,8 @@ export class BeaconHeads {
     }
     this.#isRunning = false
     const isUsed = this.#services.clock.monotonic() - this.#usedAt < idleMs
+    // Upstreams are asked for the block by calls alone.
+    if (!isUsed || this.head === undefined) this.#report('beacon-block-missing', false)
     if (this.#failure !== undefined) this.#schedule(retryMs)
     else this.#schedule(isUsed ? pollMs : idlePollMs)
   }
@@ -266,7 +286,13 @@ export class BeaconHeads {
   #report(name: (typeof problemNames)[number], text: string | false): void {
     const { problems } = this.#services
     if (text === false) problems.end(name)
-    else problems.begin(name, { severity: name === 'beacon-not-final' ? 'warning' : 'critical', text })
+    else problems.begin(name, { severity: this.#isCritical(name) ? 'critical' : 'warning', text })
+  }
+
+  /** Whether callers notice. */
+  #isCritical(name: (typeof problemNames)[number]): boolean {
+    if (name === 'beacon-block-missing') return true
+    return name !== 'beacon-not-final' && this.#otherwise === 'refuse'
   }
 
   #recordSuccess(): void {
@@ -299,8 +325,10 @@ export class BeaconHeads {
     const failure = reason.replace(/\d+/g, '#')
     if (this.#failure === failure) return
     this.#failure = failure
-    if (outcome === 'unproven') log.error({ event: 'beacon-unproven', reason }, `no new block is proven by the consensus node: ${reason}`)
-    else log.warn({ event: 'beacon-unavailable', reason }, `the consensus node does not answer: ${reason}`)
+    if (outcome === 'unproven') {
+      const level = this.#isCritical('beacon-unproven') ? 'error' : 'warn'
+      log[level]({ event: 'beacon-unproven', reason }, `no new block is proven by the consensus node: ${reason}`)
+    } else log.warn({ event: 'beacon-unavailable', reason }, `the consensus node does not answer: ${reason}`)
   }
 }
 

@@ -193,6 +193,23 @@ t.test('filters have all logs of each block, whatever the node says of which the
   }
 })
 
+t.test('changes and logs of filters say that nothing has verified them, where logs are not proven', async t => {
+  for (const policy of ["'off'", 'check']) {
+    let newest = tip
+    const nodes = { one: nodeAt(() => newest), two: nodeAt(() => newest) }
+    const gateway = await open(`{ methods: { eth_getLogs: ${policy} } }`, { nodes })
+    const { result: logs } = await gateway.call('eth_newFilter', [{ fromBlock: '0x9' }])
+    const { result: blocks } = await gateway.call('eth_newBlockFilter')
+    newest = createBlock(newest, random)
+    await gateway.advance('2s')
+    for (const id of [logs!, blocks!, logs!])
+      t.match(await gateway.call('eth_getFilterChanges', [id]), { verified: 'none', source: 'local' })
+    if (policy !== 'check') t.match(await gateway.call('eth_getFilterLogs', [logs!]), { verified: 'none' })
+    t.equal((await gateway.call('eth_uninstallFilter', [logs!])).verified, undefined, 'no node says it')
+    await gateway.stop()
+  }
+})
+
 t.test('a partner is held to the headers that own nodes agreed on', async t => {
   let isDown = false
   let isLying = false

@@ -86,7 +86,7 @@ const open = async (t: { teardown(run: () => unknown): void }, options: OpenOpti
 t.test('the newest signed block is known soon after the start, and once it is used', async t => {
   const { heads, slot, pass, countOf, clock } = await open(t)
   t.equal(heads.head, undefined)
-  heads.start()
+  heads.start('refuse')
   await pass(0, 1)
   await waitUntil(() => heads.head !== undefined)
   t.match(heads.head, { slot: slot - 1, blockNumber: slot - 1 })
@@ -115,7 +115,7 @@ t.test('who waits gets the next signed block, or as long as it may take', async 
   clock.advance(1_000)
   await waitUntil(() => isDone)
   const next = heads.next(60_000)
-  heads.start()
+  heads.start('refuse')
   await pass(0, 1)
   await next
   t.ok(heads.head)
@@ -123,7 +123,7 @@ t.test('who waits gets the next signed block, or as long as it may take', async 
 
 t.test('an old checkpoint leads to the newest block by one committee after the other', async t => {
   const { heads, slot, pass, node, countOf } = await open(t, { ageSlots: 11 * periodSlots + 50, maxCheckpointAgeMs: 20 * dayMs })
-  heads.start()
+  heads.start('refuse')
   await pass(0, 1)
   await waitUntil(() => heads.head !== undefined)
   t.equal(heads.head?.slot, slot - 1)
@@ -133,7 +133,7 @@ t.test('an old checkpoint leads to the newest block by one committee after the o
 
 t.test('a checkpoint that is too old proves nothing', async t => {
   const { heads, log, countOf, clock, events, node } = await open(t, { ageSlots: 15 * 7200 })
-  heads.start()
+  heads.start('refuse')
   clock.advance(0)
   await waitUntil(() => log.lines.length > 0)
   t.match(log.lines, [
@@ -153,7 +153,7 @@ t.test('a process that starts follows the chain from the last final block in the
   const records = openRecords(fails)
   const run = async (options: OpenOptions, rounds = 1) => {
     const opened = await open(t, { records, ...options })
-    opened.heads.start()
+    opened.heads.start('refuse')
     for (let round = 1; round <= rounds; round++) {
       await waitUntil(() => opened.clock.timerCount > 0)
       opened.clock.advance(slotMs)
@@ -201,7 +201,7 @@ t.test('a node that lies proves nothing, and is heard once it is right again', a
       }
     },
   })
-  heads.start()
+  heads.start('refuse')
   await pass(0, 1)
   await waitUntil(() => log.lines.length > 0)
   t.not(heads.head?.blockHash, `0x${'66'.repeat(32)}`)
@@ -226,7 +226,7 @@ t.test('operators read that the consensus node is behind, and that nothing becom
       return path.endsWith('_update') ? kept.get(path) : undefined
     },
   })
-  heads.start()
+  heads.start('refuse')
   await waitUntil(() => clock.timerCount > 0)
   clock.advance(0)
   await waitUntil(() => heads.head !== undefined)
@@ -253,6 +253,45 @@ t.test('operators read that the consensus node is behind, and that nothing becom
   })
 })
 
+t.test('where upstreams may agree in place of the beacon chain, no caller notices: its problems are warnings', async t => {
+  const { heads, problems, log, pass } = await open(t, { ageSlots: 15 * 7200 })
+  heads.start('agree')
+  await pass(0, 0)
+  await waitUntil(() => heads.isFailing)
+  t.match(problems(), [/^warning beacon-unproven: /])
+  t.match(log.lines, [{ level: 'warn', fields: { event: 'beacon-unproven' } }])
+  heads.start('refuse')
+  await pass(slotMs, 0)
+  await waitUntil(() => problems().some(problem => problem.startsWith('critical beacon-unproven: ')))
+  t.equal(problems().length, 1, 'from the reload on')
+})
+
+t.test('operators read that no upstream has the newest signed block, until one has it or no call needs it', async t => {
+  const { heads, clock, problems, events, pass } = await open(t)
+  const missing = ['critical beacon-block-missing: no upstream has the newest block that the beacon chain proves']
+  heads.start('agree')
+  await pass(0, 1)
+  await waitUntil(() => heads.head !== undefined && clock.timerCount > 0)
+  const first = heads.head!
+  for (let request = 0; request < 2; request++) heads.recordFound(first, false)
+  t.same(problems(), missing, 'also where upstreams may agree about other blocks')
+  t.same(events(), ['beacon-block-missing'], 'logged once')
+  heads.recordFound(first, true)
+  t.same(problems(), [])
+  clock.advance(2 * slotMs)
+  heads.use()
+  await pass(0, 2)
+  await waitUntil(() => (heads.head?.slot ?? 0) > first.slot && clock.timerCount > 0)
+  heads.recordFound(first, false)
+  t.same(problems(), [], 'it is not the newest any more')
+  heads.recordFound(heads.head!, false)
+  t.same(problems(), missing)
+  await waitUntil(() => clock.timerCount > 0)
+  clock.advance(60_000)
+  await waitUntil(() => !problems().includes(missing[0]!))
+  t.equal(events().filter(event => event === 'beacon-block-missing').length, 2)
+})
+
 t.test('a node that does not answer, or too much, is reported by what it was asked, without its URL', async t => {
   for (const [answer, reason] of [
     ['', /optimistic_update: the answer is no JSON/],
@@ -264,7 +303,7 @@ t.test('a node that does not answer, or too much, is reported by what it was ask
       path,
       change: asked => (asked.includes('optimistic_update') ? answer : undefined),
     })
-    heads.start()
+    heads.start('refuse')
     clock.advance(0)
     await waitUntil(() => log.lines.length > 0)
     t.match(log.lines, [{ level: 'warn', fields: { event: 'beacon-unavailable', reason } }])
@@ -274,7 +313,7 @@ t.test('a node that does not answer, or too much, is reported by what it was ask
   }
   const gone = await open(t)
   await gone.node.stop()
-  gone.heads.start()
+  gone.heads.start('refuse')
   gone.clock.advance(0)
   await waitUntil(() => gone.log.lines.length > 0)
   t.match(gone.log.lines, [{ fields: { event: 'beacon-unavailable', reason: /spec: ECONNREFUSED/ } }])
@@ -282,7 +321,7 @@ t.test('a node that does not answer, or too much, is reported by what it was ask
 
 t.test('a process that is not used follows the committees for longer than a checkpoint counts', async t => {
   const { heads, pass, clock, slot } = await open(t, { maxCheckpointAgeMs: 2 * dayMs })
-  heads.start()
+  heads.start('refuse')
   await pass(0, 1)
   await waitUntil(() => heads.head !== undefined)
   for (let hours = 1; hours <= 24 * 3; hours += 1) {
@@ -310,7 +349,7 @@ t.test('the time of a fork that was not scheduled comes from the node', async t 
     metrics: withLabels(createMetricsRegistry(), { network: 'devnet' }),
   })
   t.teardown(() => heads.stop())
-  heads.start()
+  heads.start('refuse')
   clock.advance(0)
   await waitUntil(() => heads.head !== undefined)
   t.match(heads.head, { slot: slotAt(model.chain, clock.now()) - 1, blockNumber: undefined })
