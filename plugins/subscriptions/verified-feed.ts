@@ -43,7 +43,13 @@ export class VerifiedFeed implements Feed {
       queue.stop()
       closeFeed()
     }
-    return { isStarted, close }
+    return {
+      isStarted: isStarted.then(isRunning => {
+        if (!isRunning) close()
+        return isRunning
+      }),
+      close,
+    }
   }
 
   async sync(onSynced?: () => void): Promise<void> {

@@ -12,14 +12,14 @@ const block = (number: number, branch = 'a'): FeedBlock => ({
 })
 
 /** A feed that the test publishes, and what a listener behind verification gets of it. */
-const openFeed = (verify: (block: FeedBlock) => string | undefined | Promise<string | undefined>) => {
+const openFeed = (verify: (block: FeedBlock) => string | undefined | Promise<string | undefined>, isStarted = true) => {
   const clock = new TestClock()
   const sources = new Set<FeedListener>()
   const feed: Feed = {
     subscribe(listener, onStarted) {
       sources.add(listener)
       onStarted?.()
-      return { isStarted: Promise.resolve(true), close: () => void sources.delete(listener) }
+      return { isStarted: Promise.resolve(isStarted), close: () => void sources.delete(listener) }
     },
     sync: async onSynced => onSynced?.(),
   }
@@ -134,6 +134,15 @@ t.test('a feed whose blocks are verified', async t => {
     publish([block(1)])
     subscription.close()
     await settle(clock, 250)
+    t.same(events, [])
+  })
+
+  t.test('keeps nothing of a listener for whom the feed does not start', async t => {
+    const { subscription, sources, publish, events } = openFeed(({ json }) => json, false)
+    t.equal(sources.size, 1)
+    t.equal(await subscription.isStarted, false)
+    t.equal(sources.size, 0)
+    publish([block(1)])
     t.same(events, [])
   })
 })
