@@ -115,6 +115,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
       chain: this.#chain,
       chainLog,
       reportedHeight: this.#reportedHeight,
+      isDrained: name => this.#isDrained(name),
       tracker: this,
     })
   }

@@ -14,6 +14,8 @@ interface ChainFeedsOptions extends FeedSourceOptions {
   readonly chainId: number
   readonly log: Log
   readonly pollIntervalMs: number
+  /** An operator has drained the upstream. */
+  isDrained(upstream: string): boolean
 }
 
 /** The feeds of the process that tracks the upstreams. */

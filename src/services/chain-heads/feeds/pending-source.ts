@@ -7,15 +7,17 @@ import { PolledPendingReader, SubscribedPendingReader } from './pending-readers.
 import type { PendingReader, PendingReaderOptions, PoolUpstream } from './pending-readers.ts'
 
 interface PendingSourceOptions extends Pick<PendingReaderOptions, 'clock' | 'chainId' | 'random' | 'pollIntervalMs' | 'isFull'> {
-  /** The best first. */
+  /** The best first, without those that are drained. */
   upstreams(): readonly PoolUpstream[]
+  /** An operator has drained it: it is sent nothing. */
+  isDrained(upstream: string): boolean
   publish(update: EventsUpdate): void
 }
 
 /** Transactions that have come are published together this often. */
 const publishIntervalMs = 50
-/** How soon an upstream is left that is no longer among the plausible ones, as after a reload. */
-const checkIntervalMs = 5_000
+/** How soon an upstream is left that is drained, or no longer among the plausible ones, as after a reload. */
+const checkIntervalMs = 1_000
 /** Until the upstreams are asked again, when none has returned transactions. */
 const reopenIntervalMs = 1_000
 /** Hashes of 66 characters: a transaction is published once, though several upstreams report it. */
@@ -88,11 +90,16 @@ export class PendingSource implements FeedSource {
     this.#isOpen = true
     this.#checkTimer?.cancel()
     this.#checkTimer = this.#options.clock.every(checkIntervalMs, () => {
-      const upstreams = this.#options.upstreams()
-      const isListed = upstreams.some(upstream => upstream === this.#reader?.upstream)
-      if (this.#isOpen && upstreams.length > 0 && !isListed) void this.#replaceReader(version)
+      if (this.#isOpen && this.#isToLeave(this.#reader?.upstream)) void this.#replaceReader(version)
     })
     return true
+  }
+
+  /** Where no upstream is plausible, the reader stays. */
+  #isToLeave(current: PoolUpstream | undefined): boolean {
+    const upstreams = this.#options.upstreams()
+    if (current !== undefined && this.#options.isDrained(current.name)) return true
+    return upstreams.length > 0 && !upstreams.some(upstream => upstream === current)
   }
 
   #createReaders(version: number): readonly PendingReader[] {

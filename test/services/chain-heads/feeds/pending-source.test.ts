@@ -49,17 +49,19 @@ const openFilterNode = (name: string) => {
 const openSource = (t: Test, upstreams: readonly PoolUpstream[], isFull = false) => {
   const clock = new TestClock()
   const events: Json[] = []
+  const drained = new Set<string>()
   const source = new PendingSource({
     clock,
     chainId: 1,
     random: () => 0,
     pollIntervalMs: 500,
     isFull,
-    upstreams: () => upstreams,
+    upstreams: () => upstreams.filter(({ name }) => !drained.has(name)),
+    isDrained: name => drained.has(name),
     publish: update => void events.push(...update.events.map(event => JSON.parse(event) as Json)),
   })
   t.teardown(() => source.stop())
-  return { source, clock, events }
+  return { source, clock, events, drained }
 }
 
 const settle = () => new Promise(setImmediate)
@@ -80,6 +82,36 @@ t.test('pending transactions', async t => {
     source.stop()
     t.equal(node.requests.at(-1), 'eth_uninstallFilter')
     t.equal(clock.timerCount, 0)
+  })
+
+  t.test('are read from another node, or from none, once the node is drained, and from it again when that has ended', async t => {
+    for (const others of [[openFilterNode('b')], []]) {
+      const node = openFilterNode('a')
+      const { source, clock, events, drained } = openSource(
+        t,
+        [node, ...others].map(({ upstream }) => upstream),
+      )
+      await source.start(ignore)
+      drained.add('a')
+      clock.advance(1_000)
+      await settle()
+      t.equal(node.requests.at(-1), 'eth_uninstallFilter')
+      const sent = node.requests.length
+      for (const each of [node, ...others]) each.changes.push(hashOf(1))
+      for (let i = 0; i < 20; i++) {
+        clock.advance(500)
+        await settle()
+      }
+      t.equal(node.requests.length, sent, 'it is sent nothing')
+      t.same(events, others.length === 0 ? [] : [hashOf(1)])
+      drained.clear()
+      for (let i = 0; i < 4; i++) {
+        clock.advance(500)
+        await settle()
+      }
+      if (others.length === 0) t.same(events, [hashOf(1)])
+      source.stop()
+    }
   })
 
   t.test('of a node that does not know its filter any more come from a new one', async t => {
