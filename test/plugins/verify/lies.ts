@@ -39,6 +39,7 @@ type Members = JsonMembers
 const list = (value: Json | undefined): readonly Members[] => value as readonly Members[] // of answers of a node
 const members = (value: Json): Members => value as Members // of answers of a node
 export const toWord = (value: number): string => `0x${value.toString(16).padStart(64, '0')}`
+const plusOne = (quantity: Json | undefined): string => `0x${(Number(quantity) + 1).toString(16)}`
 const nobodyElse = `0x${'12'.repeat(20)}`
 
 const withHash = (block: Members): Members => ({ ...block, hash: headerHashOf(block) })
@@ -141,6 +142,9 @@ export const liesIn = (world: LiesWorld): readonly LieCase[] => {
       question: logs,
       tale: inEachLog(log => ({ ...log, logIndex: `0x${(Number(log['logIndex']) + 1).toString(16)}` })),
     },
+    { what: 'a log is removed', question: logs, tale: inEachLog(log => ({ ...log, removed: true })) },
+    { what: 'a log has no topics', question: logsOfBlock, tale: inEachLog(log => ({ ...log, topics: [] })) },
+    { what: 'a log is of another position in its block', question: logs, tale: inEachLog(log => ({ ...log, transactionIndex: '0x2' })) },
     { what: 'a log has another time', question: logs, tale: inEachLog(log => ({ ...log, blockTimestamp: '0x1' })) },
     {
       what: 'logs by the hash of a block are those of an earlier one',
@@ -182,6 +186,26 @@ export const liesIn = (world: LiesWorld): readonly LieCase[] => {
     { what: 'a receipt lacks its logs', question: receipt, tale: inReceipts(each => withLogs(each, () => [])) },
     { what: 'a receipt has other gas', question: receipt, tale: inReceipts(each => ({ ...each, gasUsed: '0x1' })) },
     { what: 'a receipt is at another price', question: receipt, tale: inReceipts(each => ({ ...each, effectiveGasPrice: '0x1' })) },
+    {
+      what: 'a receipt has other gas, and so has all before it',
+      question: receipt,
+      tale: inReceipts(each => ({ ...each, gasUsed: plusOne(each['gasUsed']), cumulativeGasUsed: plusOne(each['cumulativeGasUsed']) })),
+    },
+    { what: 'the gas up to a receipt is other', question: receipts, tale: inReceipts(each => ({ ...each, cumulativeGasUsed: '0x1' })) },
+    { what: 'a receipt is of another type', question: receipt, tale: inReceipts(each => ({ ...each, type: '0x1' })) },
+    { what: 'a receipt is of another recipient', question: receipt, tale: inReceipts(each => ({ ...each, to: nobodyElse })) },
+    { what: 'a receipt is at another position', question: receipt, tale: inReceipts(each => ({ ...each, transactionIndex: '0x7' })) },
+    {
+      what: 'the logs of a receipt have other indexes',
+      question: receipt,
+      tale: inReceipts(each => ({ ...each, logs: list(each['logs']).map(log => ({ ...log, logIndex: plusOne(log['logIndex']) })) })),
+    },
+    {
+      what: 'a receipt has a log twice',
+      question: receipt,
+      tale: inReceipts(each => withLogs(each, logs => logs.flatMap(log => [log, { ...log, logIndex: plusOne(log['logIndex']) }]))),
+    },
+    { what: 'a receipt has blob gas', question: receipt, tale: inReceipts(each => ({ ...each, blobGasUsed: '0x20000' })) },
     { what: 'a receipt is of another sender', question: receipt, tale: inReceipts(each => ({ ...each, from: nobodyElse })) },
     {
       what: 'a receipt has another contract',
@@ -208,6 +232,12 @@ export const liesIn = (world: LiesWorld): readonly LieCase[] => {
       question: receipts,
       tale: { eth_getBlockReceipts: value => list(value).slice(0, -1) },
     },
+    {
+      what: 'a receipt is told twice',
+      question: receipts,
+      tale: { eth_getBlockReceipts: value => [list(value)[0]!, ...list(value)] },
+    },
+    { what: 'receipts are in another order', question: receipts, tale: { eth_getBlockReceipts: value => list(value).toReversed() } },
     { what: 'a block has no receipts', question: receipts, tale: { eth_getBlockReceipts: () => [] } },
     {
       what: 'receipts are of an earlier block',
@@ -217,6 +247,17 @@ export const liesIn = (world: LiesWorld): readonly LieCase[] => {
           list(ask('eth_getBlockReceipts', first)).map(each => ({ ...each, blockNumber: number, blockHash: block['hash']! })),
       },
     },
+    { what: 'a block has another hash', question: whole, tale: inBlocks(each => ({ ...each, hash: toWord(5) })) },
+    { what: 'a block has another time', question: byHash, tale: inBlocks(each => ({ ...each, timestamp: plusOne(each['timestamp']) })) },
+    { what: 'a block has other blob gas', question: byHash, tale: inBlocks(each => ({ ...each, excessBlobGas: '0x20000' })) },
+    { what: 'a block has an uncle', question: byHash, tale: inBlocks(each => ({ ...each, uncles: [toWord(5)] })) },
+    {
+      what: 'a block has a withdrawal',
+      question: byHash,
+      tale: inBlocks(each => ({ ...each, withdrawals: [{ index: '0x1', validatorIndex: '0x1', address: nobodyElse, amount: '0x1' }] })),
+    },
+    { what: 'a block is unknown', question: byHash, tale: { eth_getBlockByHash: () => null } },
+    { what: 'the block of a number is unknown', question: whole, tale: { eth_getBlockByNumber: () => null } },
     { what: 'a block has another state root', question: byHash, tale: inBlocks(each => ({ ...each, stateRoot: toWord(5) })) },
     {
       what: 'a forked header has the right looks',
@@ -230,6 +271,24 @@ export const liesIn = (world: LiesWorld): readonly LieCase[] => {
         eth_getBlockByNumber: (value, [named, isWhole], ask) =>
           named === 'latest' && isWhole === true ? ask('eth_getBlockByNumber', first, true) : value,
       },
+    },
+    {
+      what: 'a block lacks its last transaction',
+      question: whole,
+      tale: inBlocks(each => ({ ...each, transactions: (each['transactions'] as readonly Json[]).slice(0, -1) })),
+    },
+    {
+      what: 'a block has a transaction twice',
+      question: byHash,
+      tale: inBlocks(each => {
+        const all = each['transactions'] as readonly Json[]
+        return { ...each, transactions: all.with(1, all[0]!) }
+      }),
+    },
+    {
+      what: 'a block has fewer transactions than it has',
+      question: ['eth_getBlockTransactionCountByNumber', number],
+      tale: { eth_getBlockTransactionCountByNumber: () => '0x1' },
     },
     { what: 'a block lacks its transactions', question: whole, tale: inBlocks(each => ({ ...each, transactions: [] })) },
     {
@@ -246,6 +305,37 @@ export const liesIn = (world: LiesWorld): readonly LieCase[] => {
       tale: inBlocks(each => ({ ...each, transactions: (each['transactions'] as readonly Json[]).toReversed() })),
     },
     { what: 'a transaction has another value', question: transaction, tale: inTransactions(each => ({ ...each, value: '0x99' })) },
+    { what: 'a transaction has another nonce', question: transaction, tale: inTransactions(each => ({ ...each, nonce: '0x99' })) },
+    { what: 'a transaction has another price', question: transaction, tale: inTransactions(each => ({ ...each, gasPrice: '0x99' })) },
+    { what: 'a transaction is of another chain', question: transaction, tale: inTransactions(each => ({ ...each, chainId: '0x99' })) },
+    {
+      what: 'a transaction is at another position',
+      question: transaction,
+      tale: inTransactions(each => ({ ...each, transactionIndex: '0x7' })),
+    },
+    {
+      what: 'a transaction has an access list',
+      question: transaction,
+      tale: inTransactions(each => ({ ...each, accessList: [{ address: nobodyElse, storageKeys: [] }] })),
+    },
+    {
+      what: 'a transaction has an authorization',
+      question: transaction,
+      tale: inTransactions(each => ({
+        ...each,
+        authorizationList: [{ chainId: '0x1', address: nobodyElse, nonce: '0x0', yParity: '0x0', r: '0x1', s: '0x1' }],
+      })),
+    },
+    {
+      what: 'a transaction has a blob',
+      question: transaction,
+      tale: inTransactions(each => ({ ...each, blobVersionedHashes: [toWord(1)], maxFeePerBlobGas: '0x1' })),
+    },
+    {
+      what: 'a position of a block is empty',
+      question: ['eth_getTransactionByBlockHashAndIndex', block['hash']!, '0x0'],
+      tale: { eth_getTransactionByBlockHashAndIndex: () => null },
+    },
     { what: 'a transaction is of another sender', question: transaction, tale: inTransactions(each => ({ ...each, from: nobodyElse })) },
     {
       what: 'a transaction is another one of its block',
@@ -294,7 +384,26 @@ export const liesIn = (world: LiesWorld): readonly LieCase[] => {
         })),
       },
     },
+    {
+      what: 'a value of another contract',
+      question: slot,
+      tale: aboutOther(params => params.with(0, otherEmitter)),
+    },
+    {
+      what: 'a value is other than in its proof',
+      question: slot,
+      tale: {
+        eth_getStorageAt: () => toWord(7),
+        eth_getProof: inProof(proof => ({ ...proof, storageProof: list(proof['storageProof']).map(each => ({ ...each, value: '0x7' })) })),
+      },
+    },
+    { what: 'code is cut', question: code, tale: { eth_getCode: value => String(value).slice(0, 20) } },
     { what: 'a contract has no code', question: code, tale: ofNobody },
+    {
+      what: 'blocks had other fees',
+      question: ['eth_feeHistory', '0x2', number, []],
+      tale: { eth_feeHistory: value => ({ ...members(value), baseFeePerGas: ['0x1', '0x1', '0x1'] }) },
+    },
     { what: 'a call returns another value', question: ['eth_call', { to: emitter }, number], tale: { eth_call: () => toWord(7) } },
     {
       what: 'a call that fails succeeds',
