@@ -19,9 +19,9 @@ interface ReportedProblem {
 export interface ProblemReports {
   /**
    * The problem lasts from now on; where it lasts already, its text and severity are replaced. The name is in kebab-case, and the plugin's own. Throws
-   * RangeError for another name, and for more than 20 of them.
+   * RangeError for another name, and for more than 20 of them. Returns how to end this report of it: without effect once another one has replaced it.
    */
-  begin(name: string, problem: ReportedProblem): void
+  begin(name: string, problem: ReportedProblem): () => void
   /** It is over. All end once no pipeline has the plugin. */
   end(name: string): void
 }
@@ -75,12 +75,16 @@ export class PluginProblems {
         if (!problemSeverities.includes(severity)) throw new RangeError(`the severity of a problem is ${problemSeverities.join(' or ')}`)
         if (names.add(name).size > maxNames) throw new RangeError(`a plugin has problems of at most ${maxNames} names`)
         // A late report of a plugin that has been stopped.
-        if (!this.#problems.has(lasting)) return
+        if (!this.#problems.has(lasting)) return () => undefined
         const before = lasting.get(name)
         if (before !== undefined && before.severity !== severity) measure(before, 0)
         const since = before?.since ?? clock.now()
-        lasting.set(name, { network, plugin, name, severity, text: text.slice(0, maxTextChars), since })
-        measure({ name, severity }, 1)
+        const problem: PluginProblem = { network, plugin, name, severity, text: text.slice(0, maxTextChars), since }
+        lasting.set(name, problem)
+        measure(problem, 1)
+        return () => {
+          if (lasting.get(name) === problem) end(name)
+        }
       },
       end,
       close: () => {

@@ -104,7 +104,7 @@ t.test('operators see what a plugin reports as long as it lasts, also over a rel
       report ??= problems
       return {
         handle: (call, next) => next(call),
-        start: async () => problems.begin('too-slow', { severity: 'warning', text: 'it is slow' }),
+        start: async () => void problems.begin('too-slow', { severity: 'warning', text: 'it is slow' }),
       }
     },
   })

@@ -136,7 +136,7 @@ export const createPlainStage = (plugin: AnyPlugin, options: object, services: P
     isServed: () => true,
     evidence: { add: () => 'id', proven: async () => [] },
     records: { find: async () => undefined, put: async () => undefined },
-    problems: { begin: () => undefined, end: () => undefined },
+    problems: { begin: () => () => undefined, end: () => undefined },
     ...services,
   } as Services
   const nodes = base.nodes ?? new NodeStatuses(base.metrics as MetricsRegistry).of(base.network.name)

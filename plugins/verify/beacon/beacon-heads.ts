@@ -41,7 +41,7 @@ const maxRecent = 16
 const maxFinalAgeMs = 1_800_000
 
 /** What operators are told, by the name of the problem: no other lasts. */
-const problemNames = ['beacon-unavailable', 'beacon-unproven', 'beacon-behind', 'beacon-not-final', 'beacon-block-missing'] as const
+type BeaconProblem = 'beacon-unavailable' | 'beacon-unproven' | 'beacon-behind' | 'beacon-not-final' | 'beacon-block-missing'
 
 /** What becomes of calls about blocks of which the beacon chain says nothing. */
 export type Otherwise = 'refuse' | 'agree'
@@ -70,6 +70,8 @@ export class BeaconHeads {
   #isRunning = false
   #isStopped = false
   readonly #waiting = new Set<() => void>()
+  /** What lasts, and how it ends. */
+  readonly #problems = new Map<BeaconProblem, () => void>()
 
   constructor(options: BeaconHeadsOptions, services: BeaconHeadsServices) {
     this.#options = options
@@ -138,7 +140,7 @@ export class BeaconHeads {
 
   stop(): void {
     this.#isStopped = true
-    for (const name of problemNames) this.#services.problems.end(name)
+    for (const end of this.#problems.values()) end()
     this.#timer?.cancel()
     for (const resolve of this.#waiting) resolve()
     this.#waiting.clear()
@@ -282,15 +284,17 @@ export class BeaconHeads {
     )
   }
 
-  /** A problem lasts while there is a text. */
-  #report(name: (typeof problemNames)[number], text: string | false): void {
-    const { problems } = this.#services
-    if (text === false) problems.end(name)
-    else problems.begin(name, { severity: this.#isCritical(name) ? 'critical' : 'warning', text })
+  /** A problem lasts while there is a text. After a reload that changes the options there are two of these for a moment: each ends what it has begun. */
+  #report(name: BeaconProblem, text: string | false): void {
+    if (this.#isStopped) return
+    const severity = this.#isCritical(name) ? 'critical' : 'warning'
+    if (text !== false) return void this.#problems.set(name, this.#services.problems.begin(name, { severity, text }))
+    this.#problems.get(name)?.()
+    this.#problems.delete(name)
   }
 
   /** Whether callers notice. */
-  #isCritical(name: (typeof problemNames)[number]): boolean {
+  #isCritical(name: BeaconProblem): boolean {
     if (name === 'beacon-block-missing') return true
     return name !== 'beacon-not-final' && this.#otherwise === 'refuse'
   }

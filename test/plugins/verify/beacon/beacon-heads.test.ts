@@ -41,14 +41,18 @@ interface OpenOptions {
   readonly change?: (path: string, honest: Json | string | undefined) => Json | string | undefined
   readonly path?: string
   readonly records?: PluginRecords
+  /** Those of the network that another one reports to. */
+  readonly reports?: ReturnType<PluginProblems['open']>
 }
 
 const open = async (t: { teardown(run: () => unknown): void }, options: OpenOptions = {}) => {
   const { ageSlots = 40, maxCheckpointAgeMs = 14 * dayMs, change, path = '', gloasEpoch, records = openRecords() } = options
   const clock = new TestClock()
   const log = new TestLog()
-  const metrics = withLabels(createMetricsRegistry(), { network: 'devnet' })
+  const registry = createMetricsRegistry()
+  const metrics = withLabels(registry, { network: 'devnet' })
   const problems = new PluginProblems({ clock, metrics: createMetricsRegistry() })
+  const { reports = problems.open('devnet', 'verify') } = options
   const honest = honestAnswers(model, { now: clock.now, ...(gloasEpoch !== undefined && { gloasEpoch }) })
   const credentials: string[] = []
   const node = await startBeaconNode((asked, request) => {
@@ -66,13 +70,20 @@ const open = async (t: { teardown(run: () => unknown): void }, options: OpenOpti
       maxCheckpointAgeMs,
       chain: beaconChains.get(1)!,
     },
-    { clock, log, metrics, records, problems: problems.open('devnet', 'verify') },
+    { clock, log, metrics, records, problems: reports },
   )
   t.teardown(() => heads.stop())
   return {
-    ...{ clock, log, node, heads, slot, credentials },
+    ...{ clock, log, node, heads, slot, credentials, reports },
     problems: () => problems.read().map(({ name, severity, text }) => `${severity} ${name}: ${text}`),
     events: () => log.lines.map(({ fields }) => (fields as { readonly event?: string }).event),
+    /** Rounds that have ended. */
+    roundCount: () =>
+      registry
+        .families()
+        .filter(({ name }) => name === 'tollgate_beacon_rounds_total')
+        .flatMap(({ series }) => series)
+        .reduce((sum, { values: [count = 0] }) => sum + count, 0),
     countOf: (name: string) => node.requests.filter(each => each.startsWith(name)).length,
     /** Runs the timers of the time, and waits until the node has been asked so often for the newest block. */
     async pass(ms: number, updates: number) {
@@ -319,6 +330,26 @@ t.test('a node that does not answer, or too much, is reported by what it was ask
   t.match(gone.log.lines, [{ fields: { event: 'beacon-unavailable', reason: /spec: ECONNREFUSED/ } }])
 })
 
+t.test('after a reload, what the new light client has reported lasts, and the old one reports no more', async t => {
+  const before = await open(t)
+  await before.node.stop()
+  before.heads.start('refuse')
+  before.clock.advance(0)
+  await waitUntil(() => before.problems().length === 1)
+  const after = await open(t, { reports: before.reports })
+  await after.node.stop()
+  after.heads.start('agree')
+  after.clock.advance(0)
+  await waitUntil(() => before.problems()[0]?.startsWith('warning ') === true)
+  before.clock.advance(12_000)
+  before.heads.stop()
+  t.match(before.problems(), [/^warning beacon-unavailable: /])
+  await waitUntil(() => before.roundCount() === 2)
+  t.match(before.problems(), [/^warning beacon-unavailable: /], 'a round that was under way says nothing')
+  after.heads.stop()
+  t.same(before.problems(), [])
+})
+
 t.test('a process that is not used follows the committees for longer than a checkpoint counts', async t => {
   const { heads, pass, clock, slot } = await open(t, { maxCheckpointAgeMs: 2 * dayMs })
   heads.start('refuse')
@@ -345,7 +376,7 @@ t.test('the time of a fork that was not scheduled comes from the node', async t 
   const checkpoint = checkpointAt(gloas, (epoch - 4) * 32)
   const options = { url: new Secret(node.url), headers: {}, checkpoint, maxCheckpointAgeMs: dayMs, chain: model.chain }
   const heads = new BeaconHeads(options, {
-    ...{ clock, log: new TestLog(), records: openRecords(), problems: { begin: () => undefined, end: () => undefined } },
+    ...{ clock, log: new TestLog(), records: openRecords(), problems: { begin: () => () => undefined, end: () => undefined } },
     metrics: withLabels(createMetricsRegistry(), { network: 'devnet' }),
   })
   t.teardown(() => heads.stop())
