@@ -35,20 +35,24 @@ export const createBrand = (options: BrandOptions): Brand => {
   const { name, logo, accent, support } = options
   const image = logo === undefined ? undefined : brandFile(extname(logo).toLowerCase(), readFileSync(logo))
   const css = accent === undefined ? undefined : brandFile('.css', Buffer.from(accentCss(accent)))
-  const attributes = Object.entries({ name, logo: image?.path, support }).flatMap(([key, value]) =>
-    value === undefined ? [] : [` data-${key}="${escapeHtml(value)}"`],
-  )
   return {
     ...(name !== undefined && { name }),
     files: [image, css].filter(file => file !== undefined),
     addTo(html) {
-      return html
-        .replace('<html', `<html${attributes.join('')}`)
+      return addAttributes(html, { name, logo: image?.path, support })
         .replace(/<title>.*<\/title>/, `<title>${escapeHtml(nameOf(options))}</title>`)
         .replace(/(<link\s+rel="icon"\s+href=")[^"]*/, (found, start) => (image === undefined ? found : `${start}${image.path}`))
         .replace('</head>', css === undefined ? '</head>' : `<link rel="stylesheet" href="${css.path}">\n  </head>`)
     },
   }
+}
+
+/** The operator's page is Tollgate's, and says which gateway it is, before anybody signs in too. */
+export const nameGateway = (host: string): Brand => ({ files: [], addTo: html => addAttributes(html, { host }) })
+
+const addAttributes = (html: string, attributes: Readonly<Record<string, string | undefined>>): string => {
+  const written = Object.entries(attributes).flatMap(([key, value]) => (value === undefined ? [] : [` data-${key}="${escapeHtml(value)}"`]))
+  return html.replace('<html', `<html${written.join('')}`)
 }
 
 const brandFile = (extension: string, bytes: Buffer): BrandFile => ({

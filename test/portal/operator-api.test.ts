@@ -551,7 +551,6 @@ t.test("the operator's API", async t => {
     ])
     const { json } = await operator.get('/overview')
     t.match(json, {
-      problems: [],
       gateway: { store: { usable: true, outage: null, reason: null }, workers: { ready: null, missing: null }, started: /Z$/ },
     })
     t.ok(json.seconds > 0 && json.gateway.cpu > 0 && json.gateway.residentBytes > 1e6)
@@ -566,7 +565,13 @@ t.test("the operator's API", async t => {
     t.equal((await operator.post('/nodes/devnet/node-1/drain', { force: true })).status, 200)
     const [ongoing] = (await operator.get('/overview/incidents')).json.incidents
     t.match(ongoing, { network: 'devnet', ended: null }, 'at once')
-    t.same((await operator.get('/overview/nodes')).json, { unusableNodes: 1, downNetworks: 1 })
+    const { problems } = (await operator.get('/overview/problems')).json
+    t.match(
+      problems.filter(
+        ({ network, node }: { readonly network: string; readonly node: string | null }) => network === 'devnet' && node !== null,
+      ),
+      [{ node: 'node-1', kind: 'drained', severity: 'critical', text: 'an operator has drained it', wrongResults: null }],
+    )
     const printed = await deployment.run('nodes', 'incidents', '--network', 'devnet')
     t.match(printed.stdout, /ongoing +1 +devnet +node-1 +drained +an operator has drained it/)
     t.equal((await operator.post('/nodes/devnet/node-1/undrain')).status, 200)
@@ -576,7 +581,8 @@ t.test("the operator's API", async t => {
       'all have ended',
     )
     t.same(JSON.parse((await deployment.run('nodes', 'incidents', '--json')).stdout).incidents.length, incidents.length)
-    t.match((await operator.get('/nodes')).json.problems, { unusableNodes: 0, downNetworks: 0 })
+    const left = (await operator.get('/overview/problems')).json.problems
+    t.notOk(left.some(({ node, kind }: { readonly node: string; readonly kind: string }) => node === 'node-1' && kind === 'drained'))
   })
 
   t.test('a drain has a reason and an end, which other operators see; at the end the node is put back', async t => {

@@ -1,5 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import t from '../support/tap.ts'
+import type { NodesJson } from '../../src/portal/operations/node-operations.ts'
+import { listProblems } from '../../src/portal/operator/problems.ts'
 import type { Page } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { networkFile } from '../support/deployment.ts'
@@ -62,6 +65,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   t.test('the token signs in, another one does not', async t => {
     await page.goto(`${gateway.admin}/`)
     await page.waitForSelector('[name=token]')
+    t.match(await page.textContent('main'), `You sign in to ${hostname()}.`)
     await page.fill('[name=token]', 'guess')
     await page.keyboard.press('Enter')
     await page.waitForSelector('[name=token][aria-invalid=true]')
@@ -329,7 +333,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.fill('main [name=id]', quotedId)
     await page.keyboard.press('Enter')
     const found = page.locator('section[aria-label=eth_getBalance]').first()
-    await found.locator('.badge:has-text("Invalid params (-32602)")').waitFor()
+    await found.locator('.badge.neutral:has-text("Invalid params (-32602)")').waitFor()
     t.same(await findAccessibilityViolations(page), [])
     t.notOk((await page.content()).includes('c0ffee'))
     await found.locator('a:has-text("…")').click()
@@ -462,7 +466,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     const cells = await page.locator('tbody tr:has(td:has-text("node-1")) td').allTextContents()
     t.match(cells, [/^node-1/, 'up', '0', /^\d+$/, '100 %', '0'])
     await page.click('[aria-label="Drain left (pair)"]')
-    await page.waitForSelector('dialog:has-text("Drain left of pair?"):has-text("1 of 2 nodes stays usable.")')
+    await page.waitForSelector(`dialog:has-text("Drain left of pair at ${hostname()}?"):has-text("1 of 2 nodes stays usable.")`)
     t.equal(await page.locator('dialog button.danger').count(), 0, 'it can be put back')
     await page.click('dialog button:text-is("Cancel")')
     const names = () => page.locator('tbody tr:not(.detail) > :first-child .row-name').allTextContents()
@@ -476,6 +480,15 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('tr:has-text("right") .badge:text-is("drained")')
     await page.waitForSelector('tr.detail:has-text("reason: disk swap, OPS-41; until ")')
     t.same(await names(), before, 'although its network has a problem now')
+    await page.waitForSelector('nav a:has-text("Nodes")[title="2 problems of networks and nodes"] .badge.warn:has-text("2")')
+    await openPage(page, 'Home')
+    await page.waitForSelector(
+      '.attention li:has-text("no redundancy"):has-text("1 of 2 nodes is usable: without it, calls fail") .badge.warn',
+    )
+    await page.waitForSelector('.attention li:has-text("right"):has-text("drained")')
+    t.equal(await page.locator('.attention li:has-text("pair")').count(), 2, 'as many as the menu counts')
+    t.same(await findAccessibilityViolations(page), [])
+    await openPage(page, 'Nodes')
     await page.click('[aria-label="Put back right (pair)"]')
     await page.waitForSelector('tr:has-text("right") .badge:text-is("up")')
     await page.click('.danger[aria-label="Drain node-1 (devnet)"]')
@@ -485,7 +498,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('tr:has-text("node-1") .badge:text-is("drained")')
     await openPage(page, 'Home')
     await page.waitForSelector('[role=alert]:has-text("devnet: no usable node (0 of 1) since"):has-text(", calls fail")')
-    await page.waitForSelector('nav a[title="1 node cannot be used"] .badge.danger')
+    await page.waitForSelector('nav a[title="1 problem of networks and nodes"] .badge.danger')
     await page.waitForSelector('li:has-text("node-1"):has-text("drained"):has-text("For"):has-text("(since")')
     await page.click('li a:text-is("node-1")')
     await page.waitForSelector('.network[aria-label=devnet] .heading .badge:text-is("down")')
@@ -497,19 +510,30 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.locator('.attention li:has-text("node-1")').waitFor({ state: 'detached' })
   })
 
+  type Networks = NodesJson['networks']
+  /** What the page is shown in place of the networks of the gateway, with the problems that follow. */
+  const changeNodes = async (change: (networks: Networks) => Networks): Promise<void> => {
+    const read = async (): Promise<NodesJson> => {
+      const json = (await (await context.request.get(`${gateway.admin}/api/v1/nodes`)).json()) as NodesJson
+      return { ...json, networks: change(json.networks) }
+    }
+    await page.route('**/api/v1/nodes', async route => route.fulfill({ json: await read() }))
+    await page.route('**/api/v1/overview/problems', async route =>
+      route.fulfill({ json: { problems: listProblems({ ...(await read()), alerts: [], evidence: [] }) } }),
+    )
+  }
+
   t.test('in an outage Home counts the calls since it began, and offers no Drain', async t => {
     type Json = Readonly<Record<string, unknown>>
-    await page.route('**/api/v1/nodes', async route => {
-      const json = (await (await route.fetch()).json()) as { networks: readonly (Json & { readonly upstreams: readonly Json[] })[] }
-      const down = { condition: 'notUsable', usable: false, because: 'connection refused', unusableSince: new Date().toISOString() }
-      const networks = json.networks.map(({ upstreams, ...each }) => ({
+    const down = { condition: 'notUsable', usable: false, because: 'connection refused', unusableSince: new Date().toISOString() } as const
+    await changeNodes(networks =>
+      networks.map(({ upstreams, ...each }) => ({
         ...each,
         state: 'down',
         usableNodes: 0,
         upstreams: upstreams.map(node => ({ ...node, ...down })),
-      }))
-      await route.fulfill({ json: { ...json, networks } })
-    })
+      })),
+    )
     await page.route('**/api/v1/overview', async route => {
       const json = (await (await route.fetch()).json()) as Json & { readonly total: Json; readonly networks: readonly Json[] }
       const networks = json.networks.map((each, i) => ({
@@ -549,21 +573,35 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.equal(await page.evaluate(stateOf), 'ended')
     await page.waitForSelector('[aria-label="Incidents of nodes in the last 24 hours"] tr:has-text("left"):has-text("drained")')
     t.same(await findAccessibilityViolations(page), [])
+    const breakers = Array.from({ length: 12 }, (_, i) => ({
+      ...{ network: 'pair', node: `node-${i}`, kind: 'breaker', class: 'all', severity: 'warning', text: 'too many calls failed' },
+      ...{ began: new Date().toISOString(), ended: i < 11 ? null : new Date().toISOString(), times: 1 },
+    }))
+    await page.route('**/api/v1/overview/incidents', route => route.fulfill({ json: { since: '', incidents: breakers } }))
+    await page.reload()
+    const rows = page.locator('[aria-label="Incidents of nodes in the last 24 hours"] tbody tr')
+    await page.waitForSelector('button:text-is("More incidents (1)")')
+    t.equal(await rows.count(), 11, 'all that last')
+    await page.click('button:text-is("More incidents (1)")')
+    await rows.nth(11).waitFor()
+    await page.click('button:text-is("Fewer")')
+    await page.unrouteAll({ behavior: 'wait' })
+    await page.reload()
     await page.click('[aria-label="Incidents of nodes in the last 24 hours"] a:text-is("left")')
     await page.waitForSelector('.network[aria-label=pair] tr:has-text("left"):has-text("an operator has drained it")')
   })
 
   t.test('the last node for some calls is drained after a red question alone, which names their class', async t => {
     const logs = { class: 'logs', reason: 'breaker', text: 'a circuit breaker is open', keepsAway: true }
-    await page.route('**/api/v1/nodes', async route => {
-      const json = (await (await route.fetch()).json()) as { readonly networks: { name: string; upstreams: object[] }[] }
-      const upstreams = json.networks.find(({ name }) => name === 'pair')?.upstreams ?? []
-      upstreams.splice(0, 2, { ...upstreams[0], onlyFor: ['logs'] }, { ...upstreams[1], condition: 'reduced', reasons: [logs] })
-      const problems = [
-        { plugin: 'watcher', name: 'feed-down', severity: 'critical', text: 'the feed is down', since: new Date(0).toISOString() },
-      ]
-      await route.fulfill({ json: { ...json, networks: json.networks.map(each => (each.name === 'pair' ? { ...each, problems } : each)) } })
-    })
+    const problems = [
+      { plugin: 'watcher', name: 'feed-down', severity: 'critical', text: 'the feed is down', since: new Date(0).toISOString() } as const,
+    ]
+    const changes = [{ onlyFor: ['logs'] }, { condition: 'reduced', reasons: [logs] }] as const
+    await changeNodes(networks =>
+      networks.map(each =>
+        each.name === 'pair' ? { ...each, problems, upstreams: each.upstreams.map((node, i) => ({ ...node, ...changes[i] })) } : each,
+      ),
+    )
     await page.reload()
     await openPage(page, 'Home')
     await page.waitForSelector('.attention li:has-text("critical"):has-text("pair"):has-text("watcher: the feed is down")')
@@ -574,7 +612,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.match(await page.textContent('dialog button.danger'), 'Drain all the same')
     t.same(await findAccessibilityViolations(page), [])
     await page.keyboard.press('Escape')
-    await page.unroute('**/api/v1/nodes')
+    await page.unrouteAll({ behavior: 'wait' })
     await page.reload()
   })
 
@@ -600,7 +638,6 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('[aria-label="Drain left"]')
     await page.click('dialog button.final')
     await page.waitForSelector('tr:has-text("left") .badge:text-is("drained")')
-    t.equal(await page.locator('nav .badge').count(), 0, 'a drained node beside a usable one is no problem')
     const before = { left: callsAt(pair.left), right: callsAt(pair.right) }
     t.ok(before.left > 0)
     await waitUntil(async () => {
@@ -643,20 +680,20 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   })
 
   t.test('of hundreds of nodes 100 are shown at a time; search, problems and links find the others, and each column sorts', async t => {
-    await page.route('**/api/v1/nodes', async route => {
-      type Network = { readonly name: string; readonly upstreams: readonly { readonly lagBlocks: number }[] }
-      const json = (await (await route.fetch()).json()) as { networks: Network[] }
-      const pair = json.networks.find(({ name }) => name === 'pair')
-      const upstreamsOf = (i: number) => pair?.upstreams.map((each, n) => ({ ...each, lagBlocks: i === 320 && n === 1 ? 77 : i % 7 }))
-      const many = Array.from({ length: 500 }, (_, i) => ({
+    await changeNodes(networks => {
+      const pair = networks.find(({ name }) => name === 'pair')
+      if (pair === undefined) return []
+      const down = { condition: 'notUsable', usable: false, because: 'it is down' } as const
+      const upstreamsOf = (i: number) => pair.upstreams.map((each, n) => ({ ...each, lagBlocks: i === 320 && n === 1 ? 77 : i % 7 }))
+      return Array.from({ length: 500 }, (_, i) => ({
         ...{ ...pair, name: `chain-${String(i).padStart(3, '0')}` },
-        upstreams: i === 400 ? pair?.upstreams.map(each => ({ ...each, condition: 'notUsable', because: 'it is down' })) : upstreamsOf(i),
+        upstreams: i === 400 ? pair.upstreams.map(each => ({ ...each, ...down })) : upstreamsOf(i),
       }))
-      await route.fulfill({ json: { ...json, networks: many } })
     })
     await page.goto(`${gateway.admin}/operator/nodes`)
     await page.waitForSelector('tr.group:has-text("chain-000")')
-    t.match(await page.textContent('tr.group'), /chain-400/, 'what has problems comes first')
+    // What has problems comes first.
+    await page.waitForSelector('tbody tr.group:first-child:has-text("chain-400")')
     t.equal(await page.locator('tr.group').count(), 50)
     t.ok(Number(await page.evaluate('document.querySelectorAll("*").length')) < 5_000)
     await page.click('.pager button:text-is("Next")')
@@ -681,7 +718,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('tbody tr:first-child a:text-is("right")')
     await page.waitForSelector('.network[aria-label=chain-320] tr[aria-current]:has-text("right")')
     t.same(await findAccessibilityViolations(page), [])
-    await page.unroute('**/api/v1/nodes')
+    await page.unrouteAll({ behavior: 'wait' })
   })
 
   t.test('what a node fails with is on Nodes and on Errors, with the last one of each error', async t => {

@@ -72,15 +72,8 @@ interface NetworkNodesJson extends Pick<NetworkStatus, 'name' | 'state' | 'nodes
   readonly upstreams: readonly NodeJson[]
 }
 
-/** How many need somebody. */
-export interface NodeProblemsJson {
-  readonly unusableNodes: number
-  readonly downNetworks: number
-}
-
 export interface NodesJson {
   readonly networks: readonly NetworkNodesJson[]
-  readonly problems: NodeProblemsJson
   /** Drained nodes that are in no configuration any more, as far as this gateway knows. */
   readonly unconfigured: readonly (NodeJson & { readonly network: string })[]
 }
@@ -141,12 +134,7 @@ const node = {
 /** What the operations return, by the name in the OpenAPI document. */
 export const nodeSchemas = {
   Node: object({ network: text, ...node }),
-  NodeProblems: object({
-    unusableNodes: { ...count, description: 'Drained nodes count where their network has no usable node.' },
-    downNetworks: { ...count, description: 'Networks without a usable node.' },
-  }),
   Nodes: object({
-    problems: schemaRef('NodeProblems'),
     networks: listOf(
       object({
         name: text,
@@ -204,17 +192,9 @@ export const readNodes = async (services: Pick<OperationServices, 'nodes' | 'sto
   )
   return {
     networks,
-    problems: {
-      unusableNodes: networks.reduce((sum, network) => sum + countUnusable(network), 0),
-      downNetworks: networks.filter(({ state }) => state === 'down').length,
-    },
     unconfigured: [...drained.values()].filter(each => !isConfigured(view, each)).map(each => unconfiguredJson(each, drained)),
   }
 }
-
-/** Drained nodes count where they leave the network without a usable node. */
-const countUnusable = ({ state, upstreams }: NetworkNodesJson): number =>
-  upstreams.filter(({ condition }) => condition === 'notUsable' || (condition === 'drained' && state === 'down')).length
 
 const notConfigured = 'not in the configuration'
 

@@ -1,3 +1,4 @@
+import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { FoundRequest } from '../../store/request-log-store.ts'
 import type { AccountRow, KeyRow } from '../../store/store.ts'
 import { hourMs } from '../../util/dates.ts'
@@ -24,6 +25,7 @@ const requestList = {
         hint: { ...textOrNull, description: 'The last characters of the key.' },
       }),
       ...shownProperties,
+      byGateway: { ...flag, description: 'It failed by the fault of nodes or of the gateway, rather than of the caller.' },
     }),
   ),
 }
@@ -40,6 +42,7 @@ const operatorRequestJson = (found: FoundRequest, account: AccountRow, key: KeyR
     account: { id: account.id, name: account.name },
     key: { id: keyId, name: key?.name ?? null, hint: key?.hint ?? null },
     ...shown,
+    byGateway: failedOutcomes.has(found.outcome),
     advice: shown.advice === null ? null : operatorAdviceOf(found.outcome, found.category),
   }
 }
@@ -152,7 +155,7 @@ export const requestOperations = [
             ? `no logged request has this id: failed and slow requests are kept for ${retentionHours} h, and a sample of the others, unless their account has turned that off`
             : undefined,
       text: ({ requests }) =>
-        requests.flatMap(({ account, key, code, message, advice, cache, attempts, upstream, ...rest }, i) => [
+        requests.flatMap(({ account, key, code, message, advice, byGateway, cache, attempts, upstream, ...rest }, i) => [
           ...(i === 0 ? [] : ['']),
           {
             fields: {
@@ -163,6 +166,7 @@ export const requestOperations = [
               code: code ?? '-',
               message: message ?? '-',
               advice: advice ?? '-',
+              byGateway: byGateway ? 'yes' : 'no',
               cache: cache ?? '-',
               attempts: attempts ?? '-',
               node: upstream ?? '-',

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import Router from '@koa/router'
 import type { RouterContext } from '@koa/router'
 import type Koa from 'koa'
@@ -9,6 +10,7 @@ import type { LogLevel } from '../../services/log-settings.ts'
 import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
 import type { LazyStore } from '../../store/lazy-store.ts'
 import { notFound, storeUnavailableForOperators } from '../api-errors.ts'
+import { nameGateway } from '../brand.ts'
 import { openMailer } from '../mail/mailer.ts'
 import { firstRequestsOfOperator } from '../first-requests.ts'
 import { createPageApp } from '../page-app.ts'
@@ -92,6 +94,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
     first: openAtPage,
     page: {
       page: 'operator',
+      brand: nameGateway(hostname()),
       isPagePath: path => path === pagePath || path.startsWith(`${pagePath}/`),
       firstRequests: ({ path, query }) => firstRequestsOfOperator(path, query['range']),
     },

@@ -6,6 +6,7 @@ import { configurationSchemas } from './configuration-routes.ts'
 import { operatorCookieName } from './operator-login.ts'
 import type { OperatorRoute } from './operator-route.ts'
 import { overviewSchemas } from './overview-routes.ts'
+import { problemSchemas } from './problems.ts'
 
 interface DescribedApi {
   /** The URL that browsers use; undefined where it is that of the admin listener. */
@@ -45,5 +46,6 @@ const responseSchemas = {
     ['name', 'dailyCredits', 'forwarding'],
   ),
   ...overviewSchemas,
+  ...problemSchemas,
   ...configurationSchemas,
 } as const satisfies Readonly<Record<string, JsonSchema>>

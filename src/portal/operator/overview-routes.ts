@@ -25,12 +25,13 @@ import {
   time,
 } from '../openapi.ts'
 import { readNodes } from '../operations/node-operations.ts'
-import type { NodeProblemsJson } from '../operations/node-operations.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import { gatewayHealth, gatewayProblems } from './gateway-health.ts'
-import type { GatewayHealth, GatewayProblem } from './gateway-health.ts'
+import type { GatewayHealth } from './gateway-health.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { defineOperatorRoute } from './operator-route.ts'
+import { listProblems } from './problems.ts'
+import type { ProblemsJson } from './problems.ts'
 
 type OrNull<T> = { readonly [Name in keyof T]: Exclude<T[Name], undefined> | (undefined extends T[Name] ? null : never) }
 
@@ -50,7 +51,6 @@ export interface OverviewJson {
   readonly seconds: number
   readonly total: OrNull<CallFigures>
   readonly networks: readonly NetworkOverviewJson[]
-  readonly problems: readonly GatewayProblem[]
   readonly gateway: GatewayHealth & {
     readonly cpu: number
     readonly storeErrors: number
@@ -127,17 +127,6 @@ export const overviewSchemas = {
         ),
       }),
     ),
-    problems: {
-      ...listOf(
-        object({
-          alert: { type: 'string', description: 'The name of the alert rule in deploy/prometheus/alerts.yaml.' },
-          severity: { type: 'string', enum: ['critical', 'warning'] },
-          text,
-          network: textOrNull,
-        }),
-      ),
-      description: 'Alert rules whose condition holds now.',
-    },
     gateway: object({
       store: object({
         usable: flag,
@@ -212,31 +201,25 @@ export const overviewRoutes = [
   defineOperatorRoute({
     method: 'get',
     path: '/overview',
-    summary: 'The last minute of this gateway: calls, networks, nodes, processes and store, and which alert rules hold.',
+    summary: 'The last minute of this gateway: calls, networks, nodes, processes and store.',
     response: schemaRef('Overview'),
-    async handle(_request, { history, metrics, clock, version }): Promise<OverviewJson> {
-      const [{ seconds, counters, newest }, families] = await Promise.all([(await history()).recent(), metrics()])
-      const networks = Object.entries(counters.networks).sort(([a], [b]) => (a < b ? -1 : 1))
-      const observed = networks.map(([name, each]) => ({ name, figures: callFigures([each]), outcomes: each.calls }))
-      const health = gatewayHealth(families)
-      const cpu = seconds > 0 ? counters.cpuSeconds / seconds : 0
-      const { refusedSockets, storeErrors } = counters
+    async handle(_request, services): Promise<OverviewJson> {
+      const { seconds, counters, newest, networks, health, cpu } = await observeGateway(services)
       return {
         seconds,
         total: toJson(callFigures(Object.values(counters.networks))),
-        networks: observed.map(({ name, figures }) => ({
+        networks: networks.map(({ name, figures }) => ({
           name,
           ...toJson(figures),
           newest: newestOf(newest, name),
           upstreams: describeNodes(counters.networks[name]?.nodes ?? {}),
         })),
-        problems: gatewayProblems({ health, families, networks: observed, refusedSockets, cpu, now: clock.now() }),
         gateway: {
           ...health,
-          storeErrors,
+          storeErrors: counters.storeErrors,
           cpu,
-          version,
-          started: isoTime(startOf(clock)),
+          version: services.version,
+          started: isoTime(startOf(services.clock)),
         },
       }
     },
@@ -269,10 +252,21 @@ export const overviewRoutes = [
   }),
   defineOperatorRoute({
     method: 'get',
-    path: '/overview/nodes',
-    summary: 'How many nodes and networks have problems, as `nodes list` has them: a short response, where there are hundreds.',
-    response: schemaRef('NodeProblems'),
-    handle: async (_request, services): Promise<NodeProblemsJson> => (await readNodes(services)).problems,
+    path: '/overview/problems',
+    summary: 'What an operator should look at now: of this gateway, of each network and of each node.',
+    response: schemaRef('Problems'),
+    async handle(_request, services): Promise<ProblemsJson> {
+      const { clock, queries } = services
+      const [{ networks }, observed, evidence] = await Promise.all([
+        readNodes(services),
+        observeGateway(services),
+        // While the store is unreachable, nothing is known of it.
+        queries.evidence({ since: clock.now() - dayMs }).catch(noneWithoutStore),
+      ])
+      const { counters, ...rest } = observed
+      const alerts = gatewayProblems({ ...rest, refusedSockets: counters.refusedSockets, now: clock.now() })
+      return { problems: listProblems({ networks, alerts, evidence }) }
+    },
   }),
   defineOperatorRoute({
     method: 'get',
@@ -297,6 +291,28 @@ export const overviewRoutes = [
   }),
 ]
 
+/** What this gateway has counted in the last minute, and what it uses. */
+const observeGateway = async ({ history, metrics }: Pick<OperatorServices, 'history' | 'metrics'>) => {
+  const [{ seconds, counters, newest }, families] = await Promise.all([(await history()).recent(), metrics()])
+  return {
+    seconds,
+    counters,
+    newest,
+    families,
+    networks: Object.entries(counters.networks)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, each]) => ({ name, figures: callFigures([each]), outcomes: each.calls })),
+    health: gatewayHealth(families),
+    cpu: seconds > 0 ? counters.cpuSeconds / seconds : 0,
+  }
+}
+
+/** Throws what is no StoreError. */
+const noneWithoutStore = (error: unknown): readonly [] => {
+  if (error instanceof StoreError) return []
+  throw error
+}
+
 const rangesOfUsage = { '1h': { period: 'fiveMinutes', rangeMs: hourMs }, '24h': { period: 'hour', rangeMs: dayMs } } as const
 
 /** The monotonic clock begins with the process. In ms since 1970. */
@@ -312,10 +328,7 @@ const readEarlier = async (
   const [now, start] = [clock.now(), startOf(clock)]
   const [from, to] = [Math.floor((now - rangeMs) / periodMs), Math.ceil(start / periodMs)]
   if (from >= to) return []
-  const traffic = await queries.trafficOverTime({ period, from, to }).catch((error: unknown) => {
-    if (error instanceof StoreError) return []
-    throw error
-  })
+  const traffic = await queries.trafficOverTime({ period, from, to }).catch(noneWithoutStore)
   const first = traffic.findIndex(({ calls }) => calls > 0)
   if (first < 0) return []
   const points = traffic.slice(first).map((each): EarlierPoint => {

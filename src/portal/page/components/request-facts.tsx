@@ -3,15 +3,22 @@ import type { RequestJson } from '../../request-json.ts'
 import { formatLatency, formatNumber, formatOutcome, formatSeconds } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Badge } from './badge.tsx'
+import type { Tone } from './badge.tsx'
 import { CopyText } from './controls.tsx'
 import { Facts } from './facts.tsx'
 import type { Fact } from './facts.tsx'
 
 const text = texts.requests
 
-export const Outcome = ({ shown: { outcome, code, isSlow } }: { readonly shown: Pick<RequestJson, 'outcome' | 'code' | 'isSlow'> }) => (
+interface OutcomeProps {
+  readonly shown: Pick<RequestJson, 'outcome' | 'code' | 'isSlow'>
+  /** Of a call that failed, where it depends on whose fault that was. */
+  readonly toneOfFailure?: Tone
+}
+
+export const Outcome = ({ shown: { outcome, code, isSlow }, toneOfFailure = 'danger' }: OutcomeProps) => (
   <span class="buttons">
-    <Badge tone={outcome === 'ok' ? 'ok' : 'danger'}>
+    <Badge tone={outcome === 'ok' ? 'ok' : toneOfFailure}>
       <span>
         {formatOutcome(outcome)}
         {code !== null && <span class="code"> ({code})</span>}

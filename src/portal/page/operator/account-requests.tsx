@@ -10,6 +10,7 @@ import { formatClock, formatLatency, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
+import { toneOfFault } from './format-figures.ts'
 import { NetworkLink, NodeLink, PageLink, RequestLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -74,7 +75,7 @@ export const AccountRequests = ({ path, keys }: AccountRequestsProps) => {
                   title: text.why,
                   cell: request => (
                     <>
-                      <Outcome shown={request} />
+                      <Outcome shown={request} toneOfFailure={toneOfFault(request)} />
                       {request.message !== null && <p class="help">{request.message}</p>}
                       {request.advice !== null && <p class="help">{request.advice}</p>}
                     </>

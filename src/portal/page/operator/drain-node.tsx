@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import type { NodeJson } from '../../operations/node-operations.ts'
+import { gatewayHost } from '../brand.ts'
 import { Banner } from '../components/banner.tsx'
 import { RowButton, Select, TextField } from '../components/controls.tsx'
 import { ConfirmDialog } from '../components/dialog.tsx'
@@ -83,7 +84,7 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
       />
       {isAsking.value && (
         <ConfirmDialog
-          title={`${text.drain} ${name} ${text.of} ${network.name}?`}
+          title={`${text.drain} ${name} ${text.of} ${network.name} ${text.at} ${gatewayHost}?`}
           action={isLast ? text.drainLast : text.drain}
           isHarmless={!isLast}
           confirm={drain}

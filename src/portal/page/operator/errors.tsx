@@ -10,7 +10,7 @@ import { formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { formatPart } from './format-figures.ts'
+import { formatPart, toneOfFault } from './format-figures.ts'
 import { AccountLink, FailedCallsLink, NetworkLink, NodeLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { rangeOptions } from './traffic.tsx'
@@ -72,7 +72,7 @@ export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
         title: texts.usage.outcome,
         cell: ({ network, outcome, code, byGateway }) => (
           <>
-            <Badge tone={byGateway ? 'danger' : 'neutral'}>{formatOutcome(outcome, code)}</Badge>
+            <Badge tone={toneOfFault({ byGateway })}>{formatOutcome(outcome, code)}</Badge>
             {account !== undefined && <LastCalls account={account} network={network} outcome={outcome} />}
           </>
         ),

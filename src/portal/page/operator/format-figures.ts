@@ -33,6 +33,9 @@ export const toneOfFailures = (counts: Parameters<typeof severityOfFailures>[0])
   return severity === undefined ? 'neutral' : tonesOfFailures[severity]
 }
 
+/** Of a failed call: red is what operators can mend. */
+export const toneOfFault = ({ byGateway }: { readonly byGateway: boolean }): Tone => (byGateway ? 'danger' : 'neutral')
+
 const bytesPerMiB = 1_048_576
 
 export const toMiB = (bytes: number | null): number | null => (bytes === null ? null : bytes / bytesPerMiB)

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import type { AccountOverviewJson, ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
-import type { EvidenceListJson, EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
+import type { ProblemJson } from '../../operator/problems.ts'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
@@ -23,7 +23,7 @@ import { DrainNode } from './drain-node.tsx'
 import { formatCount, formatMiB, formatRate, formatShare, inTheLast, toMiB, toneOfFailures } from './format-figures.ts'
 import { Incidents } from './incidents.tsx'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
-import { LastFailure, NodeTimes, NodeWhy, byProblem, classesDown, needsAttention, toneOfNode, useNodes } from './node-state.tsx'
+import { LastFailure, NodeTimes, NodeWhy, byProblem, toneOfNode, useNodes, useProblems } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -33,15 +33,19 @@ const text = operatorTexts.home
 export const Home = () => {
   const overview = useRequest<OverviewJson>('/overview')
   const nodes = useNodes()
-  const evidence = useRequest<EvidenceListJson>('/evidence?hours=24')
+  const problems = useProblems()
+  const onChanged = (): void => {
+    nodes.reload()
+    problems.reload()
+  }
   return (
     <>
       <Attention
         overview={overview.data.value}
         nodes={nodes.data.value}
-        evidence={evidence.data.value?.evidence ?? []}
-        isUnread={(overview.error.value ?? nodes.error.value) !== undefined}
-        onChanged={nodes.reload}
+        problems={problems.data.value?.problems}
+        isUnread={(overview.error.value ?? nodes.error.value ?? problems.error.value) !== undefined}
+        onChanged={onChanged}
       />
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
         {found => <Figures {...found} isDown={nodes.data.value?.networks.some(({ state }) => state === 'down') === true} />}
@@ -60,8 +64,7 @@ export const Home = () => {
 interface AttentionProps {
   readonly overview: OverviewJson | undefined
   readonly nodes: NodesJson | undefined
-  /** Of the last 24 hours, the newest first. */
-  readonly evidence: readonly EvidenceSummaryJson[]
+  readonly problems: readonly ProblemJson[] | undefined
   /** They could not be read: the page says so. */
   readonly isUnread: boolean
   onChanged(): void
@@ -83,12 +86,16 @@ interface AttentionRow {
 }
 
 /** A node that gets no calls, or fewer, or that was wrong. */
-const nodeRow = (network: NetworkNodes, node: NodeJson, wrong: readonly EvidenceSummaryJson[], onChanged: () => void): AttentionRow => {
+const nodeRow = (
+  { network, node }: { readonly network: NetworkNodes; readonly node: NodeJson },
+  { wrongResults }: ProblemJson,
+  onChanged: () => void,
+): AttentionRow => {
   const { name, condition } = node
-  const toneOfResults: Tone = wrong.some(({ proven }) => proven) ? 'danger' : wrong.length > 0 ? 'warn' : 'ok'
+  const toneOfResults: Tone = wrongResults === null ? 'ok' : wrongResults.proven ? 'danger' : 'warn'
   const tones = condition === 'drained' ? [toneOfNode(node)] : [toneOfNode(node), toneOfResults]
   const [tone = 'neutral'] = tones.toSorted((a, b) => rankOf({ tone: a }) - rankOf({ tone: b }))
-  const isLiar = wrong.length > 0 && condition !== 'drained' && condition !== 'notUsable'
+  const isLiar = wrongResults !== null && condition !== 'drained' && condition !== 'notUsable'
   return {
     key: `${network.name}/${name}`,
     tone,
@@ -100,7 +107,7 @@ const nodeRow = (network: NetworkNodes, node: NodeJson, wrong: readonly Evidence
     ),
     why: (
       <>
-        <WrongResults evidence={wrong} />
+        {wrongResults !== null && <WrongResults {...wrongResults} />}
         <NodeWhy node={node} />
         {condition !== 'drained' && <LastFailure node={node} />}
         <NodeTimes node={node} />
@@ -111,64 +118,55 @@ const nodeRow = (network: NetworkNodes, node: NodeJson, wrong: readonly Evidence
   }
 }
 
-const WrongResults = ({ evidence }: { readonly evidence: readonly EvidenceSummaryJson[] }) => {
-  const [last] = evidence
-  if (last === undefined) return null
-  const count = `${formatNumber(evidence.length)} ${evidence.length === 1 ? operatorTexts.wrongResults.inDayOne : operatorTexts.wrongResults.inDay}`
-  return (
-    <p class="error sentence">
-      {count} {formatMoment(last.time, now.value)}: {last.cause}
-    </p>
-  )
+const WrongResults = ({ count, time, cause }: NonNullable<ProblemJson['wrongResults']>) => (
+  <p class="error sentence">
+    {formatNumber(count)} {count === 1 ? operatorTexts.wrongResults.inDayOne : operatorTexts.wrongResults.inDay}{' '}
+    {formatMoment(time, now.value)}: {cause}
+  </p>
+)
+
+interface OtherRowProps {
+  readonly problem: ProblemJson
+  readonly network: NetworkNodes | undefined
+  readonly overview: OverviewJson
 }
 
-const Attention = ({ overview, nodes, evidence, isUnread, onChanged }: AttentionProps) => {
-  if (overview === undefined || nodes === undefined) return isUnread ? null : <Skeleton height={3} />
+const tonesOfSeverity = { critical: 'danger', warning: 'warn', info: 'accent' } as const satisfies Record<ProblemJson['severity'], Tone>
+
+/** Of a network, or of the gateway. */
+const otherRow = ({ problem: { network: name, kind, severity, text: why }, network, overview }: OtherRowProps): AttentionRow => {
+  const areFailures = failureAlerts.includes(kind)
+  const state = areFailures && network?.state === 'down' ? 'down' : kind === 'stalled' ? kind : undefined
+  return {
+    key: `${kind} ${name}`,
+    tone: tonesOfSeverity[severity],
+    state: kind === 'notRedundant' ? text.notRedundant : state === undefined ? text.severities[severity] : texts.networks.states[state],
+    subject: name === null ? pageOf(kind) : <NetworkLink name={name} />,
+    why: areFailures ? <WhyCallsFail why={why} network={overview.networks.find(each => each.name === name)} /> : whyOf(why, kind, network),
+  }
+}
+
+const whyOf = (why: string, kind: string, network: NetworkNodes | undefined): string => {
+  if (network === undefined) return why
+  const { lastHead } = network
+  if (kind === 'stalled' && lastHead !== null)
+    return `${why} ${text.for} ${formatAge(Date.parse(lastHead.checkedAt) - Date.parse(lastHead.since))}`
+  if (kind === 'notRedundant') return `${why}: ${text.withoutIt}, ${effectOn(network)}`
+  return kind.startsWith('class ') ? `${why}: ${effectOn(network)}` : why
+}
+
+const Attention = ({ overview, nodes, problems, isUnread, onChanged }: AttentionProps) => {
+  if (overview === undefined || nodes === undefined || problems === undefined) return isUnread ? null : <Skeleton height={3} />
   const networks = nodes.networks.toSorted(byProblem)
-  const stalled = networks
-    .filter(({ state }) => state === 'stalled')
-    .map(({ name, state, lastHead }) => ({
-      key: `stalled ${name}`,
-      tone: 'warn' as Tone,
-      state: texts.networks.states[state],
-      subject: <NetworkLink name={name} />,
-      why: lastHead && `${text.stalledFor} ${formatAge(Date.parse(lastHead.checkedAt) - Date.parse(lastHead.since))}`,
-    }))
-  const ofNodes = networks.flatMap(network =>
-    network.upstreams.flatMap(node => {
-      const wrong = evidence.filter(each => each.network === network.name && each.node === node.name)
-      return needsAttention(node) || wrong.length > 0 ? [nodeRow(network, node, wrong, onChanged)] : []
-    }),
-  )
-  const ofClasses = networks.flatMap(network =>
-    classesDown(network).map(methodClass => ({
-      key: `class ${network.name} ${methodClass}`,
-      tone: 'danger' as Tone,
-      state: text.severities.critical,
-      subject: <NetworkLink name={network.name} />,
-      why: `${text.noUsableFor} ${methodClass}: ${effectOn(network)}`,
-    })),
-  )
-  const ofPlugins = networks.flatMap(({ name, problems }) =>
-    problems.map(({ plugin, name: problem, severity, text: why }) => ({
-      key: `plugin ${name} ${plugin} ${problem}`,
-      tone: (severity === 'critical' ? 'danger' : 'warn') as Tone,
-      state: text.severities[severity],
-      subject: <NetworkLink name={name} />,
-      why: `${plugin}: ${why}`,
-    })),
-  )
-  const isDown = (network: string | null): boolean => networks.some(({ name, state }) => name === network && state === 'down')
-  const problems = overview.problems.map(({ alert, severity, text: why, network }) => ({
-    key: `${alert} ${network}`,
-    tone: (severity === 'critical' ? 'danger' : 'warn') as Tone,
-    state: isDown(network) && failureAlerts.includes(alert) ? texts.networks.states.down : text.severities[severity],
-    subject: network === null ? pageOf(alert) : <NetworkLink name={network} />,
-    why: failureAlerts.includes(alert) ? <WhyCallsFail why={why} network={overview.networks.find(({ name }) => name === network)} /> : why,
-  }))
-  const rows: readonly AttentionRow[] = [...ofClasses, ...problems, ...ofPlugins, ...ofNodes, ...stalled].toSorted(
-    (one, other) => rankOf(one) - rankOf(other),
-  )
+  const rows = problems
+    .map(problem => {
+      const network = networks.find(({ name }) => name === problem.network)
+      const node = network?.upstreams.find(({ name }) => name === problem.node)
+      return network === undefined || node === undefined
+        ? otherRow({ problem, network, overview })
+        : nodeRow({ network, node }, problem, onChanged)
+    })
+    .toSorted((one, other) => rankOf(one) - rankOf(other))
   const idle = networks.filter(({ state }) => state === 'unknown').map(({ name }) => name)
   // The page says so above.
   if (rows.length === 0 && isStoreDown()) return null

@@ -15,7 +15,15 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.incidents
 
-const maxShown = 8
+/** Where fewer last. */
+const usuallyShown = 8
+const maxShown = 50
+
+/** All that last, as the breaker of each node of a network, and before them the newest. */
+const countShown = (incidents: readonly IncidentJson[]): number => {
+  const ongoing = incidents.filter(({ ended }) => ended === null).length
+  return Math.min(maxShown, Math.max(usuallyShown, ongoing))
+}
 
 /** What has kept calls from nodes: of one network, or of all. */
 export const Incidents = ({ network }: { readonly network?: string }) => {
@@ -31,12 +39,12 @@ export const Incidents = ({ network }: { readonly network?: string }) => {
         ) : (
           <>
             <IncidentTable
-              incidents={shownAll.value === 'all' ? incidents : incidents.slice(0, maxShown)}
+              incidents={shownAll.value === 'all' ? incidents : incidents.slice(0, countShown(incidents))}
               hasNetworks={network === undefined}
             />
-            {incidents.length > maxShown && (
+            {incidents.length > countShown(incidents) && (
               <button type="button" class="quiet" onClick={() => shownAll.set(shownAll.value === 'all' ? '' : 'all')}>
-                {shownAll.value === 'all' ? text.fewer : `${text.all} (${formatNumber(incidents.length)})`}
+                {shownAll.value === 'all' ? text.fewer : `${text.more} (${formatNumber(incidents.length - countShown(incidents))})`}
               </button>
             )}
           </>

@@ -1,11 +1,13 @@
-import { signal, useComputed } from '@preact/signals'
+import { signal } from '@preact/signals'
+import { gatewayHost } from '../brand.ts'
 import { clockOffsetMs, now } from '../clock.ts'
 import { loadDrawing } from '../components/chart.tsx'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { loadLater } from '../components/load-later.tsx'
 import { Brand, Loading, NotFound, Shell, Support, ThemeSwitch, Unavailable } from '../components/shell.tsx'
-import type { NodeProblemsJson, NodesJson } from '../../operations/node-operations.ts'
+import type { NodesJson } from '../../operations/node-operations.ts'
+import type { ProblemJson, ProblemsJson } from '../../operator/problems.ts'
 import { renderAfter } from '../render-after.ts'
 import { isFirstRequest, lastReadAt, refreshIntervalMs, send, useRequest } from '../request.ts'
 import { path } from '../router.ts'
@@ -15,7 +17,7 @@ import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
 import { Errors } from './errors.tsx'
 import { Home } from './home.tsx'
-import { NodesNow } from './node-state.tsx'
+import { NodesNow, ProblemsNow, areOfNodes } from './node-state.tsx'
 import { loadSession, session } from './operator-session.ts'
 import { Traffic } from './traffic.tsx'
 import { operatorTexts } from './operator-texts.ts'
@@ -75,7 +77,9 @@ const SignIn = () => {
       <h1>{texts.signIn.title}</h1>
       <form class="card form" onSubmit={submit} aria-label={texts.signIn.title}>
         <Notice text={hasEnded.value ? texts.signIn.ended : undefined} />
-        <p>{text.signIn.how}</p>
+        <p>
+          {text.signIn.toGateway} <strong>{gatewayHost}</strong>. {text.signIn.how}
+        </p>
         <TextField
           label={text.signIn.token}
           name="token"
@@ -113,21 +117,30 @@ const maxMissedReads = 2
 
 const signOut = () => void signOutBy(send('POST', '/logout'))
 
-const hasNodes = (read: NodesJson | NodeProblemsJson | undefined): read is NodesJson => read !== undefined && 'networks' in read
+/** Beside the name of the page that says more of them. */
+const countProblems = (found: readonly ProblemJson[], [one, many]: readonly [string, string]) => ({
+  count: found.length,
+  text: found.length === 1 ? one : many,
+  tone: found.some(({ severity }) => severity === 'critical')
+    ? ('danger' as const)
+    : found.some(({ severity }) => severity === 'warning')
+      ? ('warn' as const)
+      : ('accent' as const),
+})
 
 const Pages = () => {
-  const host = session.value?.host
   const [, accountName] = accountPath.exec(path.value) ?? []
   const page = pages.find(each => each.path === path.value) ?? notFound
-  // The menu shows how many nodes cannot be used, on each page; the nodes themselves are long where there are hundreds.
-  const read = useRequest<NodesJson | NodeProblemsJson>(pagesOfNodes.includes(page.title) ? '/nodes' : '/overview/nodes')
-  const nodes = useComputed(() => (hasNodes(read.data.value) ? read.data.value : undefined))
-  const found = hasNodes(read.data.value) ? read.data.value.problems : read.data.value
-  const count = found?.unusableNodes ?? 0
-  const problems = {
-    count,
-    text: text.nodes.cannotBeUsed[count === 1 ? 'one' : 'many'],
-    tone: (found?.downNetworks ?? 0) > 0 ? ('danger' as const) : ('warn' as const),
+  // The menu shows how many problems there are, on each page; the nodes themselves are long where there are hundreds.
+  const problems = useRequest<ProblemsJson>('/overview/problems')
+  const nodes = useRequest<NodesJson>(pagesOfNodes.includes(page.title) ? '/nodes' : undefined)
+  const found = problems.data.value?.problems ?? []
+  const counts: Readonly<Record<string, ReturnType<typeof countProblems>>> = {
+    [text.pages.home]: countProblems(
+      found.filter(each => !areOfNodes(each)),
+      text.problemsOfGateway,
+    ),
+    [text.pages.nodes]: countProblems(found.filter(areOfNodes), text.problemsOfNodes),
   }
   const shown =
     accountName === undefined
@@ -136,14 +149,17 @@ const Pages = () => {
   return (
     <Shell
       owner={text.owner}
-      {...(host !== undefined && { person: host, host })}
-      pages={pages.map(each => (each.title === text.pages.nodes ? { ...each, problems } : each))}
+      person={gatewayHost}
+      host={gatewayHost}
+      pages={pages.map(each => ({ ...each, problems: counts[each.title] }))}
       current={shown.path}
       title={shown.title}
       actions={<AsOf />}
       onSignOut={signOut}
     >
-      <NodesNow.Provider value={{ ...read, data: nodes }}>{shown.content}</NodesNow.Provider>
+      <ProblemsNow.Provider value={problems}>
+        <NodesNow.Provider value={nodes}>{shown.content}</NodesNow.Provider>
+      </ProblemsNow.Provider>
       <p class="lead page-end">
         <a href="/api/v1/openapi.json">{text.api}</a>
       </p>

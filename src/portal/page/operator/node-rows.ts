@@ -1,9 +1,10 @@
 import type { EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
 import type { NodeJson } from '../../operations/node-operations.ts'
+import type { ProblemJson } from '../../operator/problems.ts'
 import type { OverviewJson } from '../../operator/overview-routes.ts'
 import { networkStateLabels, nodeConditionLabels } from '../../state-labels.ts'
 import { toneOfFailures } from './format-figures.ts'
-import { byProblem, hasProblem, needsAttention, rankOfNetwork } from './node-state.tsx'
+import { byProblem, rankOfNetwork } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -21,16 +22,22 @@ export interface NodeRow {
   readonly ofNetwork: NetworkTraffic | undefined
   /** The newest first. */
   readonly evidence: readonly EvidenceSummaryJson[]
+  /** The network or the node is among the problems; or the network or any of its nodes. */
+  readonly needsLook: boolean
+  readonly isOfNetworkWithProblem: boolean
 }
 
 interface KnownOfNodes {
   readonly networks: readonly NetworkNodes[]
   readonly overview: OverviewJson | undefined
   readonly evidence: readonly EvidenceSummaryJson[]
+  readonly problems: readonly ProblemJson[]
 }
 
-export const nodeRows = ({ networks, overview, evidence }: KnownOfNodes): readonly NodeRow[] => {
+export const nodeRows = ({ networks, overview, evidence, problems }: KnownOfNodes): readonly NodeRow[] => {
   const traffics = new Map(overview?.networks.map(each => [each.name, each]))
+  const needLook = new Set(problems.map(({ network, node }) => idOf(network ?? '', node ?? undefined)))
+  const withProblems = new Set(problems.map(({ network }) => network))
   return networks.flatMap(network => {
     const ofNetwork = traffics.get(network.name)
     const wrong = evidence.filter(each => each.network === network.name)
@@ -38,28 +45,23 @@ export const nodeRows = ({ networks, overview, evidence }: KnownOfNodes): readon
     return nodes.map((node): NodeRow => {
       const traffic = ofNetwork?.upstreams.find(({ name }) => name === node?.name)
       return {
-        id: `${network.name}/${node?.name ?? ''}`,
+        id: idOf(network.name, node?.name),
         network,
         node,
         traffic,
         ofNetwork,
         evidence: wrong.filter(each => each.node === node?.name),
+        needsLook: needLook.has(idOf(network.name)) || needLook.has(idOf(network.name, node?.name)),
+        isOfNetworkWithProblem: withProblems.has(network.name),
       }
     })
   })
 }
 
+const idOf = (network: string, node = ''): string => `${network}/${node}`
+
 /** As Home has it. */
 export const doCallsFail = (traffic: NetworkTraffic | undefined): boolean => traffic !== undefined && toneOfFailures(traffic) === 'danger'
-
-const doesNetworkNeedLook = ({ network, ofNetwork }: NodeRow): boolean => hasProblem(network) || doCallsFail(ofNetwork)
-
-/** The node, or all nodes of a network whose calls fail. */
-export const needsLook = (row: NodeRow): boolean =>
-  (row.node !== undefined && needsAttention(row.node)) ||
-  row.evidence.length > 0 ||
-  doCallsFail(row.ofNetwork) ||
-  ['down', 'stalled'].includes(row.network.state)
 
 /** Each word stands in the name of the network or node, or in the state of one of them. */
 export const matches = ({ network, node }: NodeRow, search: string): boolean => {
@@ -116,7 +118,8 @@ export const sortRows = (rows: readonly NodeRow[], { by, isDescending }: NodeOrd
   if (by === byNetwork)
     return rows.toSorted(
       (a, b) =>
-        Number(doesNetworkNeedLook(b)) - Number(doesNetworkNeedLook(a)) || (a.network === b.network ? 0 : byProblem(a.network, b.network)),
+        Number(b.isOfNetworkWithProblem) - Number(a.isOfNetworkWithProblem) ||
+        (a.network === b.network ? 0 : byProblem(a.network, b.network)),
     )
   const readValue: (row: NodeRow) => string | number | null | undefined = sortValues[by]
   return rows.toSorted((a, b) => {

@@ -1,6 +1,7 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
+import type { ProblemJson, ProblemsJson } from '../../operator/problems.ts'
 import { now } from '../clock.ts'
 import type { Tone } from '../components/badge.tsx'
 import { formatAgeSince, formatAuthor, formatMoment } from '../format.ts'
@@ -20,6 +21,18 @@ export const useNodes = (): Loaded<NodesJson> => {
   if (nodes === undefined) throw new Error('the page stands outside of NodesNow')
   return nodes
 }
+
+/** What needs somebody now, which the menu counts, Home lists, and Nodes filters by: it is read once too. */
+export const ProblemsNow = createContext<Loaded<ProblemsJson> | undefined>(undefined)
+
+export const useProblems = (): Loaded<ProblemsJson> => {
+  const problems = useContext(ProblemsNow)
+  if (problems === undefined) throw new Error('the page stands outside of ProblemsNow')
+  return problems
+}
+
+/** Those of networks and nodes, which Nodes shows; the others are those of the gateway. */
+export const areOfNodes = ({ network }: ProblemJson): boolean => network !== null
 
 /** It gets no calls, or fewer than usual. */
 export const needsAttention = ({ condition }: NodeJson): boolean => condition !== 'usable' && condition !== 'unknown'
@@ -43,8 +56,6 @@ export const rankOfNetwork = ({ state, upstreams }: NetworkNodes): number => {
   return 4
 }
 
-export const hasProblem = (network: NetworkNodes): boolean => rankOfNetwork(network) < 4
-
 /** Whose problem matters most, first; else by name. */
 export const byProblem = (one: NetworkNodes, other: NetworkNodes): number =>
   rankOfNetwork(one) - rankOfNetwork(other) || (one.name < other.name ? -1 : 1)
@@ -52,15 +63,6 @@ export const byProblem = (one: NetworkNodes, other: NetworkNodes): number =>
 const allClasses = 'all'
 
 export const nameClass = (methodClass: string): string => (methodClass === allClasses ? text.allClasses : `${methodClass} ${text.ofClass}`)
-
-/** Classes of methods of which none of the own nodes gets calls, although some are usable. */
-export const classesDown = ({ state, upstreams }: NetworkNodes): readonly string[] => {
-  const usable = upstreams.filter(({ partner, usable }) => !partner && usable !== false)
-  if (state === 'down' || usable.length === 0) return []
-  const isKeptFrom = (each: string, { reasons }: NodeJson): boolean => reasons.some(({ class: of, keepsAway }) => keepsAway && of === each)
-  const classes = new Set(usable.flatMap(({ reasons }) => reasons.map(each => each.class)))
-  return [...classes].filter(each => each !== allClasses && usable.every(node => isKeptFrom(each, node)))
-}
 
 /** All that keeps calls away, in words; that it is drained is said by its state. */
 export const NodeWhy = ({ node: { because, reasons } }: { readonly node: NodeJson }) => (

@@ -7,6 +7,7 @@ import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { toneOfFault } from './format-figures.ts'
 import { AccountLink, KeyLink, NodeLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -56,7 +57,7 @@ const Request = ({ request }: { readonly request: OperatorRequestJson }) => {
     <section class="card" aria-label={method}>
       <div class="heading">
         <h2>{method}</h2>
-        <Outcome shown={request} />
+        <Outcome shown={request} toneOfFailure={toneOfFault(request)} />
       </div>
       {message !== null && <p>{message}</p>}
       {advice !== null && <p class="help">{advice}</p>}

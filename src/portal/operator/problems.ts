@@ -1,0 +1,130 @@
+import type { EvidenceSummary } from '../../services/evidence.ts'
+import { isoTime } from '../../util/dates.ts'
+import { flag, listOf, object, text, textOrNull, time, count } from '../openapi.ts'
+import type { NodeJson, NodesJson } from '../operations/node-operations.ts'
+import { incidentSeverities } from '../operations/operation.ts'
+import type { IncidentSeverity } from '../operations/operation.ts'
+import type { GatewayProblem } from './gateway-health.ts'
+
+type NetworkNodes = NodesJson['networks'][number]
+
+/** What an operator should look at now: of the gateway, of a network, or of a node. */
+export interface ProblemJson {
+  /** Null: the gateway itself. */
+  readonly network: string | null
+  /** Null: the network, or the gateway. */
+  readonly node: string | null
+  readonly kind: string
+  readonly severity: IncidentSeverity
+  readonly text: string
+  /** Of the node, in the last day. */
+  readonly wrongResults: {
+    readonly count: number
+    readonly proven: boolean
+    /** Of the last one. */
+    readonly time: string
+    readonly cause: string
+  } | null
+}
+
+export interface ProblemsJson {
+  readonly problems: readonly ProblemJson[]
+}
+
+/** What the route returns, by the name in the OpenAPI document. */
+export const problemSchemas = {
+  Problems: object({
+    problems: listOf(
+      object({
+        network: { ...textOrNull, description: 'Null: the gateway itself.' },
+        node: { ...textOrNull, description: 'Null: the network, or the gateway.' },
+        kind: {
+          ...text,
+          description:
+            'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `class NAME`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name.',
+        },
+        severity: {
+          type: 'string',
+          enum: incidentSeverities,
+          description: '`info`: calls go to other nodes because an operator wants it.',
+        },
+        text: { ...text, description: 'Why.' },
+        wrongResults: {
+          oneOf: [object({ count, proven: flag, time, cause: text }), { type: 'null' }],
+          description: 'Of the node in the last 24 hours: how many, whether one of them is proven, and the last one.',
+        },
+      }),
+    ),
+  }),
+} as const
+
+interface Observed {
+  readonly networks: readonly NetworkNodes[]
+  /** Alert rules that hold. */
+  readonly alerts: readonly GatewayProblem[]
+  /** Of the last day, the newest first. */
+  readonly evidence: readonly EvidenceSummary[]
+}
+
+/** All that Home lists, and what the menu and the filter of Nodes count: each problem once. */
+export const listProblems = ({ networks, alerts, evidence }: Observed): readonly ProblemJson[] => [
+  ...alerts.map(({ alert, severity, text, network }) => ({ ...ofNothingElse, network, kind: alert, severity, text })),
+  ...networks.flatMap(network => [
+    ...problemsOfNetwork(network),
+    ...network.upstreams.flatMap(node =>
+      problemOfNode(
+        network,
+        node,
+        evidence.filter(each => each.network === network.name && each.upstream === node.name),
+      ),
+    ),
+  ]),
+]
+
+const ofNothingElse = { node: null, wrongResults: null } as const
+
+/** Beside what its nodes have: that none of them is usable is told by all of them. */
+const problemsOfNetwork = (network: NetworkNodes): readonly ProblemJson[] => {
+  const { name, state, nodes, usableNodes, problems } = network
+  const problem = (kind: string, severity: IncidentSeverity, text: string) => ({ ...ofNothingElse, network: name, kind, severity, text })
+  return [
+    ...classesDown(network).map(each => problem(`class ${each}`, 'critical', `no usable node for calls of the class ${each}`)),
+    ...problems.map(each => problem(`${each.plugin} ${each.name}`, each.severity, `${each.plugin}: ${each.text}`)),
+    ...(state === 'stalled' ? [problem(state, 'warning', 'nodes answer, but there is no new block')] : []),
+    ...(nodes > 1 && usableNodes === 1 ? [problem('notRedundant', 'warning', `1 of ${nodes} nodes is usable`)] : []),
+  ]
+}
+
+const allClasses = 'all'
+
+/** Classes of methods of which none of the own nodes gets calls, although some are usable. */
+const classesDown = ({ state, upstreams }: NetworkNodes): readonly string[] => {
+  const usable = upstreams.filter(({ partner, usable }) => !partner && usable !== false)
+  if (state === 'down' || usable.length === 0) return []
+  const isKeptFrom = (each: string, { reasons }: NodeJson): boolean => reasons.some(({ class: of, keepsAway }) => keepsAway && of === each)
+  const classes = new Set(usable.flatMap(({ reasons }) => reasons.map(each => each.class)))
+  return [...classes].filter(each => each !== allClasses && usable.every(node => isKeptFrom(each, node)))
+}
+
+/** It gets no calls, or fewer than usual, or was wrong. */
+const problemOfNode = (
+  { name: network, state }: NetworkNodes,
+  { name: node, condition, because, reasons }: NodeJson,
+  evidence: readonly EvidenceSummary[],
+): readonly ProblemJson[] => {
+  const isWorking = condition === 'usable' || condition === 'unknown'
+  const [last] = evidence
+  if (isWorking && last === undefined) return []
+  const proven = evidence.some(({ isProven }) => isProven)
+  const why = [...(because === null ? [] : [because]), ...reasons.map(each => each.text)]
+  return [
+    {
+      network,
+      node,
+      kind: isWorking ? 'wrongResults' : condition,
+      severity: state === 'down' || proven ? 'critical' : condition === 'drained' ? 'info' : 'warning',
+      text: why.join('; ') || (last?.cause ?? ''),
+      wrongResults: last === undefined ? null : { count: evidence.length, proven, time: isoTime(last.time), cause: last.cause },
+    },
+  ]
+}
