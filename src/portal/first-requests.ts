@@ -12,5 +12,5 @@ export const firstRequestsOfDeveloper = (path: string): readonly string[] => {
 export const firstRequestsOfOperator = (path: string, range: unknown): readonly string[] => {
   if (path !== '/operator') return ['/session']
   const activity = `/overview/activity?range=${range === '24h' ? '24h' : '1h'}`
-  return ['/session', '/overview', '/nodes', '/overview/problems', '/overview/accounts', '/overview/incidents', activity]
+  return ['/session', '/overview', '/overview/nodes', '/overview/accounts', '/overview/incidents', activity]
 }

@@ -64,6 +64,8 @@ type UsageCounts = Iterable<UsageCount> | AsyncIterable<UsageCount>
 interface CountGroup {
   readonly first: UsageCount
   readonly sums: UsageAdder
+  /** Since 1970, UTC. */
+  readonly hours: { first: number; last: number }
 }
 
 /** How often others get their turn while counts are added up: those of all accounts may be millions. */
@@ -78,7 +80,16 @@ export const addUpUsage = async (
   let countsOfTurn = 0
   for await (const count of counts) {
     const key = keyOf(count)
-    if (key !== undefined) getOrCreate(groups, key, () => ({ first: count, sums: new UsageAdder() })).sums.add(count, count)
+    if (key !== undefined) {
+      const { sums, hours } = getOrCreate(groups, key, () => ({
+        first: count,
+        sums: new UsageAdder(),
+        hours: { first: count.hour, last: count.hour },
+      }))
+      sums.add(count, count)
+      hours.first = Math.min(hours.first, count.hour)
+      hours.last = Math.max(hours.last, count.hour)
+    }
     countsOfTurn = (countsOfTurn + 1) % countsPerTurn
     if (countsOfTurn === 0) await setImmediate()
   }

@@ -300,7 +300,9 @@ t.test("the operator's API", async t => {
     t.match(method, {
       ...{ network: 'devnet', code: -32601, message: 'the method does not exist/is not available', byGateway: false },
       ...{ calls: 1, callsOfNetwork: Number, accounts: 1, most: { account: /^acc_/, name: 'carol', calls: 1 } },
+      ...{ firstHour: /^20.*:00:00/, lastHour: /^20.*:00:00/ },
     })
+    t.ok(method.firstHour <= method.lastHour && Math.abs(Date.now() - Date.parse(method.lastHour)) < 2 * 3_600_000)
     t.ok(method.callsOfNetwork >= 5)
     t.match((await operator.get('/errors?account=carol&hours=744')).json.groups, [{ outcome: 'method', calls: 1, callsOfNetwork: 3 }])
     t.same((await operator.get('/errors?account=bob')).json.groups, [])
@@ -319,7 +321,10 @@ t.test("the operator's API", async t => {
       { outcome: 'method', byGateway: false, calls: 2 },
     ])
     const { stdout } = await deployment.run('errors', '--account', 'carol')
-    t.match(stdout, /^devnet +unavailable +-32002 +yes +1 +\d+ +1 +carol\ndevnet +method +-32601 +no +2 +\d+ +1 +carol$/m)
+    t.match(
+      stdout,
+      /^devnet +unavailable +-32002 +yes +1 +\d+ +1 +carol +20\S+:00Z +20\S+:00Z\ndevnet +method +-32601 +no +2 +\d+ +1 +carol +20\S+Z +20\S+Z$/m,
+    )
   })
 
   t.test('a request is found by the id that a customer quotes: whose it is and why it failed, without its parameters', async t => {

@@ -131,31 +131,33 @@ const node = {
   inFlight: { ...countOrNull, description: 'Calls that wait for its response.' },
 }
 
+export const nodesProperties = {
+  networks: listOf(
+    object({
+      name: text,
+      state: networkStateSchema,
+      nodes: { ...count, description: 'Without the partner.' },
+      usableNodes: count,
+      head: countOrNull,
+      finalized: countOrNull,
+      lastHead: lastHeadSchema,
+      problems: {
+        ...listOf(object({ plugin: text, name: text, severity: { type: 'string', enum: problemSeverities }, text, since: time })),
+        description: 'What plugins of the network report.',
+      },
+      upstreams: listOf(object(node)),
+    }),
+  ),
+  unconfigured: {
+    ...listOf(schemaRef('Node')),
+    description: 'Drained nodes that the configuration of this gateway does not have: they would be drained if they came back.',
+  },
+} as const
+
 /** What the operations return, by the name in the OpenAPI document. */
 export const nodeSchemas = {
   Node: object({ network: text, ...node }),
-  Nodes: object({
-    networks: listOf(
-      object({
-        name: text,
-        state: networkStateSchema,
-        nodes: { ...count, description: 'Without the partner.' },
-        usableNodes: count,
-        head: countOrNull,
-        finalized: countOrNull,
-        lastHead: lastHeadSchema,
-        problems: {
-          ...listOf(object({ plugin: text, name: text, severity: { type: 'string', enum: problemSeverities }, text, since: time })),
-          description: 'What plugins of the network report.',
-        },
-        upstreams: listOf(object(node)),
-      }),
-    ),
-    unconfigured: {
-      ...listOf(schemaRef('Node')),
-      description: 'Drained nodes that the configuration of this gateway does not have: they would be drained if they came back.',
-    },
-  }),
+  Nodes: object(nodesProperties),
 } as const
 
 const nodeProperties = {

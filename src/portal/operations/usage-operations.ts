@@ -49,6 +49,11 @@ export const usageSchemas = {
         calls: count,
         callsOfNetwork: { ...count, description: 'All calls of the network, failed or not.' },
         accounts: { ...count, description: 'How many accounts made them.' },
+        firstHour: {
+          ...time,
+          description: `When the hour of the first of them began; of what is older than ${hourRetentionDays} days, the day.`,
+        },
+        lastHour: { ...time, description: 'The same of the last of them.' },
         most: {
           ...object({ account: text, name: { ...text, description: 'Empty when the account no longer exists.' }, calls: count }),
           description: 'The account with the most of them, by its id.',
@@ -79,8 +84,10 @@ export interface TrafficGroup extends UsageTotals {
   readonly account?: string
 }
 
-export interface ErrorGroup extends Omit<FailureGroup, 'most' | 'outcome'>, ReturnType<typeof describeOutcome> {
+export interface ErrorGroup extends Omit<FailureGroup, 'most' | 'outcome' | 'hours'>, ReturnType<typeof describeOutcome> {
   readonly byGateway: boolean
+  readonly firstHour: string
+  readonly lastHour: string
   readonly most: FailureGroup['most'] & { readonly name: string }
 }
 
@@ -215,10 +222,12 @@ export const errorOperations = [
       const id = account === undefined ? undefined : (await findAccount(services, account)).id
       const failures = await services.queries.failures({ from: to - hours, to, account: id, network })
       const groups = await Promise.all(
-        failures.map(async ({ most, ...group }) => ({
+        failures.map(async ({ most, hours, ...group }) => ({
           ...group,
           ...describeOutcome(group.outcome),
           byGateway: failedOutcomes.has(group.outcome),
+          firstHour: isoTime(hours.first * hourMs),
+          lastHour: isoTime(hours.last * hourMs),
           most: { ...most, name: (await services.store.account(most.account))?.name ?? '' },
         })),
       )
@@ -227,7 +236,7 @@ export const errorOperations = [
     command: {
       flags: { account: { placeholder: 'ACCOUNT' }, network: { placeholder: 'NAME' } },
       csv: ({ groups }) => ({
-        columns: ['network', 'outcome', 'code', 'byGateway', 'calls', 'callsOfNetwork', 'accounts', 'most'],
+        columns: ['network', 'outcome', 'code', 'byGateway', 'calls', 'callsOfNetwork', 'accounts', 'most', 'firstHour', 'lastHour'],
         rows: groups.map(toErrorCells),
       }),
       text: ({ from, groups }) =>
@@ -235,7 +244,7 @@ export const errorOperations = [
           ? [`no failed calls since ${from}`]
           : [
               {
-                columns: ['NETWORK', 'OUTCOME', 'CODE', 'BY GATEWAY', 'CALLS', 'OF', 'ACCOUNTS', 'MOST BY'],
+                columns: ['NETWORK', 'OUTCOME', 'CODE', 'BY GATEWAY', 'CALLS', 'OF', 'ACCOUNTS', 'MOST BY', 'FIRST HOUR', 'LAST HOUR'],
                 rows: groups.map(toErrorCells),
               },
             ],
@@ -246,10 +255,21 @@ export const errorOperations = [
 const compareErrors = (a: ErrorGroup, b: ErrorGroup): number =>
   Number(b.byGateway) - Number(a.byGateway) || b.calls - a.calls || (a.network < b.network ? -1 : 1)
 
-const toErrorCells = ({ network, outcome, code, byGateway, calls, callsOfNetwork, accounts, most }: ErrorGroup): readonly string[] => [
+const toErrorCells = ({
+  network,
+  outcome,
+  code,
+  byGateway,
+  calls,
+  callsOfNetwork,
+  accounts,
+  most,
+  ...hours
+}: ErrorGroup): readonly string[] => [
   ...[network, outcome, String(code ?? '-'), byGateway ? 'yes' : 'no'],
   ...[calls, callsOfNetwork, accounts].map(String),
   most.name || most.account,
+  ...[hours.firstHour, hours.lastHour].map(hour => `${hour.slice(0, 16)}Z`),
 ]
 
 const toCells = ({ name, ...group }: UsageTotals): readonly string[] => [name, ...sumNames.map(sum => String(group[sum] ?? ''))]

@@ -31,7 +31,7 @@ import type { GatewayHealth } from './gateway-health.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 import { listProblems } from './problems.ts'
-import type { ProblemsJson } from './problems.ts'
+import type { CurrentProblemsJson, NodesAndProblemsJson } from './problems.ts'
 
 type OrNull<T> = { readonly [Name in keyof T]: Exclude<T[Name], undefined> | (undefined extends T[Name] ? null : never) }
 
@@ -255,18 +255,17 @@ export const overviewRoutes = [
     path: '/overview/problems',
     summary: 'What an operator should look at now: of this gateway, of each network and of each node.',
     response: schemaRef('Problems'),
-    async handle(_request, services): Promise<ProblemsJson> {
-      const { clock, queries } = services
-      const [{ networks }, observed, evidence] = await Promise.all([
-        readNodes(services),
-        observeGateway(services),
-        // While the store is unreachable, nothing is known of it.
-        queries.evidence({ since: clock.now() - dayMs }).catch(noneWithoutStore),
-      ])
-      const { counters, ...rest } = observed
-      const alerts = gatewayProblems({ ...rest, refusedSockets: counters.refusedSockets, now: clock.now() })
-      return { problems: listProblems({ networks, alerts, evidence }) }
+    async handle(_request, services): Promise<CurrentProblemsJson> {
+      const { problems } = await readNodesAndProblems(services)
+      return { problems }
     },
+  }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/overview/nodes',
+    summary: 'All nodes, as `nodes list` has them, and what an operator should look at, of the same moment.',
+    response: schemaRef('NodesAndProblems'),
+    handle: (_request, services) => readNodesAndProblems(services),
   }),
   defineOperatorRoute({
     method: 'get',
@@ -290,6 +289,19 @@ export const overviewRoutes = [
     },
   }),
 ]
+
+const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAndProblemsJson> => {
+  const { clock, queries } = services
+  const [nodes, observed, evidence] = await Promise.all([
+    readNodes(services),
+    observeGateway(services),
+    // While the store is unreachable, nothing is known of it.
+    queries.evidence({ since: clock.now() - dayMs }).catch(noneWithoutStore),
+  ])
+  const { counters, ...rest } = observed
+  const alerts = gatewayProblems({ ...rest, refusedSockets: counters.refusedSockets, now: clock.now() })
+  return { ...nodes, problems: listProblems({ networks: nodes.networks, alerts, evidence }) }
+}
 
 /** What this gateway has counted in the last minute, and what it uses. */
 const observeGateway = async ({ history, metrics }: Pick<OperatorServices, 'history' | 'metrics'>) => {

@@ -1,15 +1,16 @@
 import type { EvidenceSummary } from '../../services/evidence.ts'
 import { isoTime } from '../../util/dates.ts'
 import { flag, listOf, object, text, textOrNull, time, count } from '../openapi.ts'
+import { nodesProperties } from '../operations/node-operations.ts'
 import type { NodeJson, NodesJson } from '../operations/node-operations.ts'
 import { incidentSeverities } from '../operations/operation.ts'
 import type { IncidentSeverity } from '../operations/operation.ts'
 import type { GatewayProblem } from './gateway-health.ts'
 
-type NetworkNodes = NodesJson['networks'][number]
+type ListedNetwork = NodesJson['networks'][number]
 
 /** What an operator should look at now: of the gateway, of a network, or of a node. */
-export interface ProblemJson {
+export interface CurrentProblemJson {
   /** Null: the gateway itself. */
   readonly network: string | null
   /** Null: the network, or the gateway. */
@@ -27,39 +28,39 @@ export interface ProblemJson {
   } | null
 }
 
-export interface ProblemsJson {
-  readonly problems: readonly ProblemJson[]
+export interface CurrentProblemsJson {
+  readonly problems: readonly CurrentProblemJson[]
 }
 
-/** What the route returns, by the name in the OpenAPI document. */
-export const problemSchemas = {
-  Problems: object({
-    problems: listOf(
-      object({
-        network: { ...textOrNull, description: 'Null: the gateway itself.' },
-        node: { ...textOrNull, description: 'Null: the network, or the gateway.' },
-        kind: {
-          ...text,
-          description:
-            'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `class NAME`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name.',
-        },
-        severity: {
-          type: 'string',
-          enum: incidentSeverities,
-          description: '`info`: calls go to other nodes because an operator wants it.',
-        },
-        text: { ...text, description: 'Why.' },
-        wrongResults: {
-          oneOf: [object({ count, proven: flag, time, cause: text }), { type: 'null' }],
-          description: 'Of the node in the last 24 hours: how many, whether one of them is proven, and the last one.',
-        },
-      }),
-    ),
+/** Of the same moment. */
+export type NodesAndProblemsJson = NodesJson & CurrentProblemsJson
+
+const problems = listOf(
+  object({
+    network: { ...textOrNull, description: 'Null: the gateway itself.' },
+    node: { ...textOrNull, description: 'Null: the network, or the gateway.' },
+    kind: {
+      ...text,
+      description:
+        'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `class NAME`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name.',
+    },
+    severity: { type: 'string', enum: incidentSeverities, description: '`info`: calls go to other nodes because an operator wants it.' },
+    text: { ...text, description: 'Why.' },
+    wrongResults: {
+      oneOf: [object({ count, proven: flag, time, cause: text }), { type: 'null' }],
+      description: 'Of the node in the last 24 hours: how many, whether one of them is proven, and the last one.',
+    },
   }),
+)
+
+/** What the routes return, by the name in the OpenAPI document. */
+export const problemSchemas = {
+  Problems: object({ problems }),
+  NodesAndProblems: object({ ...nodesProperties, problems }),
 } as const
 
-interface Observed {
-  readonly networks: readonly NetworkNodes[]
+interface ObservedProblems {
+  readonly networks: readonly ListedNetwork[]
   /** Alert rules that hold. */
   readonly alerts: readonly GatewayProblem[]
   /** Of the last day, the newest first. */
@@ -67,7 +68,7 @@ interface Observed {
 }
 
 /** All that Home lists, and what the menu and the filter of Nodes count: each problem once. */
-export const listProblems = ({ networks, alerts, evidence }: Observed): readonly ProblemJson[] => [
+export const listProblems = ({ networks, alerts, evidence }: ObservedProblems): readonly CurrentProblemJson[] => [
   ...alerts.map(({ alert, severity, text, network }) => ({ ...ofNothingElse, network, kind: alert, severity, text })),
   ...networks.flatMap(network => [
     ...problemsOfNetwork(network),
@@ -84,7 +85,7 @@ export const listProblems = ({ networks, alerts, evidence }: Observed): readonly
 const ofNothingElse = { node: null, wrongResults: null } as const
 
 /** Beside what its nodes have: that none of them is usable is told by all of them. */
-const problemsOfNetwork = (network: NetworkNodes): readonly ProblemJson[] => {
+const problemsOfNetwork = (network: ListedNetwork): readonly CurrentProblemJson[] => {
   const { name, state, nodes, usableNodes, problems } = network
   const problem = (kind: string, severity: IncidentSeverity, text: string) => ({ ...ofNothingElse, network: name, kind, severity, text })
   return [
@@ -98,7 +99,7 @@ const problemsOfNetwork = (network: NetworkNodes): readonly ProblemJson[] => {
 const allClasses = 'all'
 
 /** Classes of methods of which none of the own nodes gets calls, although some are usable. */
-const classesDown = ({ state, upstreams }: NetworkNodes): readonly string[] => {
+const classesDown = ({ state, upstreams }: ListedNetwork): readonly string[] => {
   const usable = upstreams.filter(({ partner, usable }) => !partner && usable !== false)
   if (state === 'down' || usable.length === 0) return []
   const isKeptFrom = (each: string, { reasons }: NodeJson): boolean => reasons.some(({ class: of, keepsAway }) => keepsAway && of === each)
@@ -108,10 +109,10 @@ const classesDown = ({ state, upstreams }: NetworkNodes): readonly string[] => {
 
 /** It gets no calls, or fewer than usual, or was wrong. */
 const problemOfNode = (
-  { name: network, state }: NetworkNodes,
+  { name: network, state }: ListedNetwork,
   { name: node, condition, because, reasons }: NodeJson,
   evidence: readonly EvidenceSummary[],
-): readonly ProblemJson[] => {
+): readonly CurrentProblemJson[] => {
   const isWorking = condition === 'usable' || condition === 'unknown'
   const [last] = evidence
   if (isWorking && last === undefined) return []

@@ -66,6 +66,8 @@ export interface FailureGroup {
   readonly callsOfNetwork: number
   /** How many accounts made them. */
   readonly accounts: number
+  /** The hours of the first and the last of them, since 1970, UTC; of hours that are not kept any more, the first hour of the day. */
+  readonly hours: { readonly first: number; readonly last: number }
   /** The account with the most of them. */
   readonly most: { readonly account: string; readonly calls: number }
 }
@@ -226,25 +228,21 @@ const readFailures = async (store: PageStore, { from, to, account, network: aske
     return outcome === successOutcome ? network : `${network} ${outcome} ${id}`
   })
   const callsOf = new Map<string, number>()
-  const failures = new Map<string, { readonly network: string; readonly outcome: string; readonly accounts: FailureGroup['most'][] }>()
-  for (const { first, sums } of groups.values()) {
+  const failures = new Map<string, { -readonly [Member in keyof Omit<FailureGroup, 'callsOfNetwork'>]: FailureGroup[Member] }>()
+  for (const { first, sums, hours } of groups.values()) {
     const { network, outcome, account: id } = first
-    callsOf.set(network, (callsOf.get(network) ?? 0) + sums.calls)
+    const { calls } = sums
+    callsOf.set(network, (callsOf.get(network) ?? 0) + calls)
     // Calls that were taken back leave a group of none.
-    if (outcome === successOutcome || sums.calls <= 0) continue
-    getOrCreate(failures, `${network} ${outcome}`, () => ({ network, outcome, accounts: [] })).accounts.push({
-      account: id,
-      calls: sums.calls,
-    })
+    if (outcome === successOutcome || calls <= 0) continue
+    const none = { network, outcome, calls: 0, accounts: 0, hours, most: { account: id, calls: 0 } }
+    const failure = getOrCreate(failures, `${network} ${outcome}`, () => none)
+    failure.calls += calls
+    failure.accounts += 1
+    failure.hours = { first: Math.min(failure.hours.first, hours.first), last: Math.max(failure.hours.last, hours.last) }
+    if (calls > failure.most.calls) failure.most = { account: id, calls }
   }
-  return Array.from(failures.values(), ({ network, outcome, accounts }) => ({
-    network,
-    outcome,
-    accounts: accounts.length,
-    callsOfNetwork: callsOf.get(network) ?? 0,
-    calls: accounts.reduce((sum, { calls }) => sum + calls, 0),
-    most: accounts.reduce((most, each) => (each.calls > most.calls ? each : most)),
-  }))
+  return Array.from(failures.values(), each => ({ ...each, callsOfNetwork: callsOf.get(each.network) ?? 0 }))
 }
 
 const readAccountCounts = async (store: PageStore, account: string, from: number, to: number) => {

@@ -1,12 +1,13 @@
 import type { OverviewJson } from '../../operator/overview-routes.ts'
 import type { ErrorGroup, ErrorReport } from '../../operations/usage-operations.ts'
+import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
 import { Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatNumber, formatOutcome } from '../format.ts'
+import { formatHourOf, formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -35,7 +36,7 @@ export const Errors = () => {
         {found !== undefined && (
           <Downloads
             name="errors"
-            titles={['network', 'outcome', 'code', 'byGateway', 'calls', 'callsOfNetwork', 'accounts', 'most']}
+            titles={['network', 'outcome', 'code', 'byGateway', 'calls', 'callsOfNetwork', 'accounts', 'most', 'firstHour', 'lastHour']}
             read={() => ({ json: found, rows: found.groups.map(cellsOf) })}
           />
         )}
@@ -50,9 +51,9 @@ export const Errors = () => {
   )
 }
 
-const cellsOf = ({ network, outcome, code, byGateway, calls, callsOfNetwork, accounts, most }: ErrorGroup) => [
+const cellsOf = ({ network, outcome, code, byGateway, calls, callsOfNetwork, accounts, most, firstHour, lastHour }: ErrorGroup) => [
   ...[network, outcome, code ?? '', String(byGateway), calls, callsOfNetwork, accounts],
-  most.name || most.account,
+  ...[most.name || most.account, firstHour, lastHour],
 ]
 
 interface ErrorTableProps {
@@ -81,6 +82,16 @@ export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
       { title: text.fault, cell: ({ byGateway }) => (byGateway ? text.ofGateway : text.ofCaller) },
       { title: texts.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
       { title: text.share, isNumber: true, cell: ({ calls, callsOfNetwork }) => formatPart(calls / Math.max(1, callsOfNetwork)) },
+      {
+        title: text.hours,
+        isTime: true,
+        cell: ({ firstHour, lastHour }) => (
+          <>
+            {formatHourOf(firstHour, now.value)}
+            {firstHour !== lastHour && <span class="line">{formatHourOf(lastHour, now.value)}</span>}
+          </>
+        ),
+      },
       ...(account === undefined
         ? [
             { title: text.accounts, isNumber: true, cell: ({ accounts }: ErrorGroup) => formatNumber(accounts) },

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import type { AccountOverviewJson, ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
-import type { ProblemJson } from '../../operator/problems.ts'
+import type { CurrentProblemJson, NodesAndProblemsJson } from '../../operator/problems.ts'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
@@ -23,7 +23,7 @@ import { DrainNode } from './drain-node.tsx'
 import { formatCount, formatMiB, formatRate, formatShare, inTheLast, toMiB, toneOfFailures } from './format-figures.ts'
 import { Incidents } from './incidents.tsx'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
-import { LastFailure, NodeTimes, NodeWhy, byProblem, toneOfNode, useNodes, useProblems } from './node-state.tsx'
+import { LastFailure, NodeTimes, NodeWhy, byProblem, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -33,19 +33,13 @@ const text = operatorTexts.home
 export const Home = () => {
   const overview = useRequest<OverviewJson>('/overview')
   const nodes = useNodes()
-  const problems = useProblems()
-  const onChanged = (): void => {
-    nodes.reload()
-    problems.reload()
-  }
   return (
     <>
       <Attention
         overview={overview.data.value}
         nodes={nodes.data.value}
-        problems={problems.data.value?.problems}
-        isUnread={(overview.error.value ?? nodes.error.value ?? problems.error.value) !== undefined}
-        onChanged={onChanged}
+        isUnread={(overview.error.value ?? nodes.error.value) !== undefined}
+        onChanged={nodes.reload}
       />
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
         {found => <Figures {...found} isDown={nodes.data.value?.networks.some(({ state }) => state === 'down') === true} />}
@@ -63,8 +57,7 @@ export const Home = () => {
 
 interface AttentionProps {
   readonly overview: OverviewJson | undefined
-  readonly nodes: NodesJson | undefined
-  readonly problems: readonly ProblemJson[] | undefined
+  readonly nodes: NodesAndProblemsJson | undefined
   /** They could not be read: the page says so. */
   readonly isUnread: boolean
   onChanged(): void
@@ -88,7 +81,7 @@ interface AttentionRow {
 /** A node that gets no calls, or fewer, or that was wrong. */
 const nodeRow = (
   { network, node }: { readonly network: NetworkNodes; readonly node: NodeJson },
-  { wrongResults }: ProblemJson,
+  { wrongResults }: CurrentProblemJson,
   onChanged: () => void,
 ): AttentionRow => {
   const { name, condition } = node
@@ -118,7 +111,7 @@ const nodeRow = (
   }
 }
 
-const WrongResults = ({ count, time, cause }: NonNullable<ProblemJson['wrongResults']>) => (
+const WrongResults = ({ count, time, cause }: NonNullable<CurrentProblemJson['wrongResults']>) => (
   <p class="error sentence">
     {formatNumber(count)} {count === 1 ? operatorTexts.wrongResults.inDayOne : operatorTexts.wrongResults.inDay}{' '}
     {formatMoment(time, now.value)}: {cause}
@@ -126,12 +119,15 @@ const WrongResults = ({ count, time, cause }: NonNullable<ProblemJson['wrongResu
 )
 
 interface OtherRowProps {
-  readonly problem: ProblemJson
+  readonly problem: CurrentProblemJson
   readonly network: NetworkNodes | undefined
   readonly overview: OverviewJson
 }
 
-const tonesOfSeverity = { critical: 'danger', warning: 'warn', info: 'accent' } as const satisfies Record<ProblemJson['severity'], Tone>
+const tonesOfSeverity = { critical: 'danger', warning: 'warn', info: 'accent' } as const satisfies Record<
+  CurrentProblemJson['severity'],
+  Tone
+>
 
 /** Of a network, or of the gateway. */
 const otherRow = ({ problem: { network: name, kind, severity, text: why }, network, overview }: OtherRowProps): AttentionRow => {
@@ -155,10 +151,10 @@ const whyOf = (why: string, kind: string, network: NetworkNodes | undefined): st
   return kind.startsWith('class ') ? `${why}: ${effectOn(network)}` : why
 }
 
-const Attention = ({ overview, nodes, problems, isUnread, onChanged }: AttentionProps) => {
-  if (overview === undefined || nodes === undefined || problems === undefined) return isUnread ? null : <Skeleton height={3} />
+const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => {
+  if (overview === undefined || nodes === undefined) return isUnread ? null : <Skeleton height={3} />
   const networks = nodes.networks.toSorted(byProblem)
-  const rows = problems
+  const rows = nodes.problems
     .map(problem => {
       const network = networks.find(({ name }) => name === problem.network)
       const node = network?.upstreams.find(({ name }) => name === problem.node)

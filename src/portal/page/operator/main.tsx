@@ -1,4 +1,4 @@
-import { signal } from '@preact/signals'
+import { signal, useComputed } from '@preact/signals'
 import { gatewayHost } from '../brand.ts'
 import { clockOffsetMs, now } from '../clock.ts'
 import { loadDrawing } from '../components/chart.tsx'
@@ -6,8 +6,7 @@ import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { loadLater } from '../components/load-later.tsx'
 import { Brand, Loading, NotFound, Shell, Support, ThemeSwitch, Unavailable } from '../components/shell.tsx'
-import type { NodesJson } from '../../operations/node-operations.ts'
-import type { ProblemJson, ProblemsJson } from '../../operator/problems.ts'
+import type { CurrentProblemJson, CurrentProblemsJson, NodesAndProblemsJson } from '../../operator/problems.ts'
 import { renderAfter } from '../render-after.ts'
 import { isFirstRequest, lastReadAt, refreshIntervalMs, send, useRequest } from '../request.ts'
 import { path } from '../router.ts'
@@ -17,7 +16,7 @@ import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
 import { Errors } from './errors.tsx'
 import { Home } from './home.tsx'
-import { NodesNow, ProblemsNow, areOfNodes } from './node-state.tsx'
+import { NodesNow, areOfNodes } from './node-state.tsx'
 import { loadSession, session } from './operator-session.ts'
 import { Traffic } from './traffic.tsx'
 import { operatorTexts } from './operator-texts.ts'
@@ -117,8 +116,11 @@ const maxMissedReads = 2
 
 const signOut = () => void signOutBy(send('POST', '/logout'))
 
+const hasNodes = (read: NodesAndProblemsJson | CurrentProblemsJson | undefined): read is NodesAndProblemsJson =>
+  read !== undefined && 'networks' in read
+
 /** Beside the name of the page that says more of them. */
-const countProblems = (found: readonly ProblemJson[], [one, many]: readonly [string, string]) => ({
+const countProblems = (found: readonly CurrentProblemJson[], [one, many]: readonly [string, string]) => ({
   count: found.length,
   text: found.length === 1 ? one : many,
   tone: found.some(({ severity }) => severity === 'critical')
@@ -132,9 +134,11 @@ const Pages = () => {
   const [, accountName] = accountPath.exec(path.value) ?? []
   const page = pages.find(each => each.path === path.value) ?? notFound
   // The menu shows how many problems there are, on each page; the nodes themselves are long where there are hundreds.
-  const problems = useRequest<ProblemsJson>('/overview/problems')
-  const nodes = useRequest<NodesJson>(pagesOfNodes.includes(page.title) ? '/nodes' : undefined)
-  const found = problems.data.value?.problems ?? []
+  const read = useRequest<NodesAndProblemsJson | CurrentProblemsJson>(
+    pagesOfNodes.includes(page.title) ? '/overview/nodes' : '/overview/problems',
+  )
+  const nodes = useComputed(() => (hasNodes(read.data.value) ? read.data.value : undefined))
+  const found = read.data.value?.problems ?? []
   const counts: Readonly<Record<string, ReturnType<typeof countProblems>>> = {
     [text.pages.home]: countProblems(
       found.filter(each => !areOfNodes(each)),
@@ -157,9 +161,7 @@ const Pages = () => {
       actions={<AsOf />}
       onSignOut={signOut}
     >
-      <ProblemsNow.Provider value={problems}>
-        <NodesNow.Provider value={nodes}>{shown.content}</NodesNow.Provider>
-      </ProblemsNow.Provider>
+      <NodesNow.Provider value={{ ...read, data: nodes }}>{shown.content}</NodesNow.Provider>
       <p class="lead page-end">
         <a href="/api/v1/openapi.json">{text.api}</a>
       </p>

@@ -1,6 +1,6 @@
 import type { EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
 import type { NodeJson } from '../../operations/node-operations.ts'
-import type { ProblemJson } from '../../operator/problems.ts'
+import type { CurrentProblemJson } from '../../operator/problems.ts'
 import type { OverviewJson } from '../../operator/overview-routes.ts'
 import { networkStateLabels, nodeConditionLabels } from '../../state-labels.ts'
 import { toneOfFailures } from './format-figures.ts'
@@ -31,7 +31,7 @@ interface KnownOfNodes {
   readonly networks: readonly NetworkNodes[]
   readonly overview: OverviewJson | undefined
   readonly evidence: readonly EvidenceSummaryJson[]
-  readonly problems: readonly ProblemJson[]
+  readonly problems: readonly CurrentProblemJson[]
 }
 
 export const nodeRows = ({ networks, overview, evidence, problems }: KnownOfNodes): readonly NodeRow[] => {

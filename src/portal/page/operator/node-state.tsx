@@ -1,7 +1,7 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
-import type { ProblemJson, ProblemsJson } from '../../operator/problems.ts'
+import type { CurrentProblemJson, NodesAndProblemsJson } from '../../operator/problems.ts'
 import { now } from '../clock.ts'
 import type { Tone } from '../components/badge.tsx'
 import { formatAgeSince, formatAuthor, formatMoment } from '../format.ts'
@@ -13,26 +13,17 @@ const text = operatorTexts.nodes
 
 export type NetworkNodes = NodesJson['networks'][number]
 
-/** The nodes of now, which the menu, Home and Nodes show: they are read once. */
-export const NodesNow = createContext<Loaded<NodesJson> | undefined>(undefined)
+/** The nodes of now, and what needs somebody, which the menu counts, Home lists, and Nodes filters by: they are read once. */
+export const NodesNow = createContext<Loaded<NodesAndProblemsJson> | undefined>(undefined)
 
-export const useNodes = (): Loaded<NodesJson> => {
+export const useNodes = (): Loaded<NodesAndProblemsJson> => {
   const nodes = useContext(NodesNow)
   if (nodes === undefined) throw new Error('the page stands outside of NodesNow')
   return nodes
 }
 
-/** What needs somebody now, which the menu counts, Home lists, and Nodes filters by: it is read once too. */
-export const ProblemsNow = createContext<Loaded<ProblemsJson> | undefined>(undefined)
-
-export const useProblems = (): Loaded<ProblemsJson> => {
-  const problems = useContext(ProblemsNow)
-  if (problems === undefined) throw new Error('the page stands outside of ProblemsNow')
-  return problems
-}
-
 /** Those of networks and nodes, which Nodes shows; the others are those of the gateway. */
-export const areOfNodes = ({ network }: ProblemJson): boolean => network !== null
+export const areOfNodes = ({ network }: CurrentProblemJson): boolean => network !== null
 
 /** It gets no calls, or fewer than usual. */
 export const needsAttention = ({ condition }: NodeJson): boolean => condition !== 'usable' && condition !== 'unknown'

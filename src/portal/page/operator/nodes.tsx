@@ -1,7 +1,7 @@
 import type { EvidenceListJson } from '../../operations/evidence-operations.ts'
 import type { NodesJson } from '../../operations/node-operations.ts'
 import type { OverviewJson } from '../../operator/overview-routes.ts'
-import type { ProblemJson } from '../../operator/problems.ts'
+import type { NodesAndProblemsJson } from '../../operator/problems.ts'
 import { SearchField, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Pager, Table } from '../components/table.tsx'
@@ -14,7 +14,7 @@ import { PutBack } from './drain-node.tsx'
 import { PageLink } from './links.tsx'
 import { NetworkDetails } from './network-details.tsx'
 import { byNetwork, groupRows, matches, nodeRows, readOrder, sortRows } from './node-rows.ts'
-import { NodeTimes, areOfNodes, useNodes, useProblems } from './node-state.tsx'
+import { NodeTimes, areOfNodes, useNodes } from './node-state.tsx'
 import { NodeTable } from './node-table.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { useStableOrder } from './stable-order.ts'
@@ -32,43 +32,34 @@ export const Nodes = () => {
   const nodes = useNodes()
   const overview = useRequest<OverviewJson>('/overview')
   const evidence = useRequest<EvidenceListJson>('/evidence')
-  const problems = useProblems()
   const onChanged = (): void => {
     nodes.reload()
-    problems.reload()
     evidence.reload()
   }
   return (
     <WhenLoaded from={nodes}>
       {found => (
-        <LoadedNodes
-          found={found}
-          overview={overview.data.value}
-          evidence={evidence.data.value?.evidence ?? []}
-          problems={problems.data.value?.problems.filter(areOfNodes)}
-          onChanged={onChanged}
-        />
+        <LoadedNodes found={found} overview={overview.data.value} evidence={evidence.data.value?.evidence ?? []} onChanged={onChanged} />
       )}
     </WhenLoaded>
   )
 }
 
 interface LoadedNodesProps {
-  readonly found: NodesJson
+  readonly found: NodesAndProblemsJson
   readonly overview: OverviewJson | undefined
   readonly evidence: EvidenceListJson['evidence']
-  /** Undefined: not known yet. */
-  readonly problems: readonly ProblemJson[] | undefined
   onChanged(): void
 }
 
-const LoadedNodes = ({ found: { networks, unconfigured }, overview, evidence, problems, onChanged }: LoadedNodesProps) => {
+const LoadedNodes = ({ found: { networks, unconfigured, ...read }, overview, evidence, onChanged }: LoadedNodesProps) => {
+  const problems = read.problems.filter(areOfNodes)
   const [search, filter, chosen, sort] = [queryMember('search'), queryMember('show', 'all'), queryMember('network'), queryMember('sort')]
   const offset = pagerOffset(queryMember('first', '0'))
   const isSingle = networks.length === 1
   const chosenName = isSingle ? networks[0]?.name : networks.find(({ name }) => name === chosen.value)?.name
   const isFiltered = filter.value === 'problems' && chosenName === undefined
-  const all = nodeRows({ networks, overview, evidence, problems: problems ?? [] })
+  const all = nodeRows({ networks, overview, evidence, problems })
   const ofNetwork = all.filter(({ network }) => chosenName === undefined || network.name === chosenName)
   const isLong = ofNetwork.length >= minSearched
   const shownSearch = isLong ? search.value.trim() : ''
@@ -76,7 +67,7 @@ const LoadedNodes = ({ found: { networks, unconfigured }, overview, evidence, pr
   const rowsById = new Map(all.map(row => [row.id, row]))
   const order = readOrder(sort.value)
   const ids = useStableOrder({
-    view: JSON.stringify([shownSearch, isFiltered, sort.value, chosenName, overview !== undefined, problems !== undefined]),
+    view: JSON.stringify([shownSearch, isFiltered, sort.value, chosenName, overview !== undefined]),
     // The nodes of one network come as they are configured, unless they are sorted.
     found: (chosenName !== undefined && order.by === byNetwork ? found : sortRows(found, order)).map(({ id }) => id),
     known: new Set(rowsById.keys()),
@@ -107,7 +98,7 @@ const LoadedNodes = ({ found: { networks, unconfigured }, overview, evidence, pr
               label={text.filter}
               options={[
                 { value: 'all', label: `${text.filters.all} (${formatNumber(all.length)})` },
-                { value: 'problems', label: `${text.filters.problems} (${formatNumber(problems?.length ?? null)})` },
+                { value: 'problems', label: `${text.filters.problems} (${formatNumber(problems.length)})` },
               ]}
               value={isFiltered ? 'problems' : 'all'}
               onChange={value => changeQuery({ show: value === 'all' ? '' : value, first: '' })}

@@ -86,6 +86,7 @@ export const operatorTexts = {
     ofGateway: 'node or gateway',
     ofCaller: 'caller',
     share: 'Share of network',
+    hours: 'First and last hour',
     network: 'Network',
     accounts: 'Accounts',
     most: 'Most by',
