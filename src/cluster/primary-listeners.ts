@@ -9,6 +9,7 @@ import type { PortalListener, PortalOptions } from '../portal/index.ts'
 import type { AdminOptions } from '../server/index.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
 import { networkStatuses } from '../server/network-status.ts'
+import { storeStatusOf } from '../server/store-status.ts'
 import { systemClock } from '../services/clock.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -69,7 +70,9 @@ export const openPrimaryListeners = async (
     const openOperatorStore = openOnce(() => openStore(gateway.store, systemClock))
     closers.push(async () => (await openOperatorStore.opened())?.close())
     const describeMethods = () => describeNetworks(current)
-    const incidents = recordIncidents({ clock: systemClock, log, observedNetworks: readNetworks })
+    const readMetrics = async () => mergeMetrics([...(await pool.metrics()), metrics.families()])
+    const storeStatus = async () => storeStatusOf(await readMetrics())
+    const incidents = recordIncidents({ clock: systemClock, log, observedNetworks: readNetworks, storeStatus })
     closers.push(incidents.stop)
     let portal: PortalListener | undefined
     const admin = await openOperatorListener(gateway, {
@@ -79,7 +82,7 @@ export const openPrimaryListeners = async (
         await sharedHeads.refresh()
         return readNetworks()
       },
-      metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
+      metrics: readMetrics,
       traffic: async () => [...(await pool.traffic()), readProcessTraffic(metrics)],
       ownMetrics: metrics,
       store: lazyStore(openOperatorStore),

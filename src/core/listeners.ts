@@ -4,6 +4,7 @@ import type { OperatorListenerAppOptions, PortalListener, PortalOptions, PortalR
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '../server/index.ts'
 import { networkStatuses } from '../server/network-status.ts'
+import { storeStatusOf } from '../server/store-status.ts'
 import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
@@ -57,7 +58,10 @@ export const openListeners = async (
       nodeStatuses.read(),
       pluginProblems.read(),
     )
-  const incidents = recordIncidents({ clock, log, observedNetworks: async () => readNetworks() })
+  const incidents = recordIncidents({
+    ...{ clock, log, observedNetworks: async () => readNetworks() },
+    storeStatus: () => storeStatusOf(metrics.families()),
+  })
   afterCalls.push(incidents.stop)
   let reloadable: ReturnType<OperatorListenerAppOptions['reloadable']> = config
   let portal: PortalListener | undefined

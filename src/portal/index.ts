@@ -175,13 +175,13 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
   return url.origin
 }
 
-/** What kept calls from nodes and networks in the last day, for operators and developers alike. */
-export const recordIncidents = ({ clock, log, observedNetworks }: NodeIncidentsOptions & Pick<PortalOptions, 'log'>) =>
+/** What kept calls from nodes and networks, and outages of the store, in the last day, for operators and developers alike. */
+export const recordIncidents = ({ log, ...options }: NodeIncidentsOptions & Pick<PortalOptions, 'log'>) =>
   recordAfterStart({
     name: 'the log of incidents',
-    clock,
+    clock: options.clock,
     log,
-    open: async () => new (await import('./operator/node-incidents.ts')).NodeIncidents({ clock, observedNetworks }),
+    open: async () => new (await import('./operator/node-incidents.ts')).NodeIncidents(options),
   })
 
 export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history'>

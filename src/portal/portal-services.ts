@@ -63,7 +63,8 @@ export interface IncidentLog {
   recordStates(networks: readonly NetworkStatus[]): void
   /** Of a network, or of all; without a node, of all of the network. Times in ms since 1970. */
   list(network?: string): readonly {
-    readonly network: string
+    /** Undefined: the gateway. */
+    readonly network: string | undefined
     readonly node: string | undefined
     readonly kind: string
     readonly class: string

@@ -859,7 +859,8 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
       [heads],
       nodes.map(each => ({ ...status, ...empty, ...each })),
     )
-  const incidents = new NodeIncidents({ clock, observedNetworks: read })
+  let store: ReturnType<ConstructorParameters<typeof NodeIncidents>[0]['storeStatus']> = {}
+  const incidents = new NodeIncidents({ clock, observedNetworks: read, storeStatus: () => store })
   const pass = async (ms: number, ...after: typeof nodes) => {
     clock.advance(ms)
     nodes = after
@@ -890,7 +891,7 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
     ],
   )
   const since = new Date(clock.now() - 3_000).toISOString()
-  const downSince = new NodeIncidents({ clock, observedNetworks: read })
+  const downSince = new NodeIncidents({ clock, observedNetworks: read, storeStatus: () => store })
   const unusable = { name: 'a', usable: false, condition: 'notUsable', because: 'it is down', unusableSince: since } as const
   downSince.recordStates([
     { name: 'n', state: 'down', nodes: 1, usableNodes: 0, upstreams: [unusable, { ...unusable, name: 'p', partner: true }] },
@@ -901,6 +902,20 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
     'a network is down from when its last node was unusable',
   )
   t.same(incidents.list('other'), [])
+  const reason = 'the store does not answer'
+  store = { outage: 'unreachable', reason }
+  await pass(20_000)
+  const outage = { network: undefined, node: undefined, kind: 'store unreachable', severity: 'critical', text: reason }
+  t.match(incidents.list()[0], { ...outage, began: clock.now(), ended: undefined })
+  t.match(incidents.read().incidents[0], { network: null, node: null, kind: 'store unreachable' })
+  store = {}
+  await pass(5_000)
+  t.equal(incidents.list()[0]?.ended, undefined, 'the store is looked at as often as metrics are')
+  await pass(10_000)
+  t.match(
+    incidents.list().find(({ kind }) => kind === outage.kind),
+    { ...outage, ended: clock.now() },
+  )
   const noticed = { class: 'light', reason: 'breaker', at: clock.now() + 1_000, since: clock.now() + 1_000 } as const
   const lied = { restrictions: [{ class: 'all', reason: 'lied' }], usable: false } as const
   await pass(5_000, { ...lied, lastRestrictions: [noticed] })

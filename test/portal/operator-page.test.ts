@@ -562,13 +562,13 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.evaluate(`fetch('/api/v1/nodes/pair/left/drain', { method: 'POST' })`)
     t.equal(await page.evaluate(stateOf), 'ongoing')
     await openPage(page, 'Home')
-    const ongoing = '[aria-label="Incidents of nodes in the last 24 hours"] tr:has-text("left"):has-text("drained"):has-text("ongoing")'
+    const ongoing = '[aria-label="Incidents in the last 24 hours"] tr:has-text("left"):has-text("drained"):has-text("ongoing")'
     await page.waitForSelector(ongoing)
     await page.click('[aria-label="Put back left (pair)"]')
     // Within the 15 s after which the page reads by itself.
     await page.locator(ongoing).waitFor({ state: 'detached', timeout: 8_000 })
     t.equal(await page.evaluate(stateOf), 'ended')
-    await page.waitForSelector('[aria-label="Incidents of nodes in the last 24 hours"] tr:has-text("left"):has-text("drained")')
+    await page.waitForSelector('[aria-label="Incidents in the last 24 hours"] tr:has-text("left"):has-text("drained")')
     t.same(await findAccessibilityViolations(page), [])
     const breakers = Array.from({ length: 12 }, (_, i) => ({
       ...{ network: 'pair', node: `node-${i}`, kind: 'breaker', class: 'all', severity: 'warning', text: 'too many calls failed' },
@@ -576,7 +576,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     }))
     await page.route('**/api/v1/overview/incidents', route => route.fulfill({ json: { since: '', incidents: breakers } }))
     await page.reload()
-    const rows = page.locator('[aria-label="Incidents of nodes in the last 24 hours"] tbody tr')
+    const rows = page.locator('[aria-label="Incidents in the last 24 hours"] tbody tr')
     await page.waitForSelector('button:text-is("More incidents (1)")')
     t.equal(await rows.count(), 11, 'all that last')
     await page.click('button:text-is("More incidents (1)")')
@@ -584,7 +584,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('button:text-is("Fewer")')
     await page.unrouteAll({ behavior: 'wait' })
     await page.reload()
-    await page.click('[aria-label="Incidents of nodes in the last 24 hours"] a:text-is("left")')
+    await page.click('[aria-label="Incidents in the last 24 hours"] a:text-is("left")')
     await page.waitForSelector('.network[aria-label=pair] tr:has-text("left"):has-text("an operator has drained it")')
   })
 

@@ -962,6 +962,14 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     t.equal((await fetch(`${one.admin}/operator`)).status, 200)
     t.match(await signedIn.get('/accounts'), { ...unavailable, json: { error: { message: /^the database of the gateway \(its store\)/ } } })
     t.equal((await signedIn.get('/nodes')).status, 200, 'and to who has signed in')
+    const outage = { network: null, node: null, severity: 'critical', text: /^the store does not answer or fails/ }
+    await waitUntil(async () => (await signedIn.get('/overview/nodes')).json.problems.length > 0)
+    const { problems, networks } = (await signedIn.get('/overview/nodes')).json
+    t.match(problems, [{ ...outage, kind: 'TollgateStoreFails' }])
+    t.equal(networks.length > 0, true)
+    t.match((await signedIn.get('/overview/incidents')).json.incidents, [{ ...outage, kind: 'store unreachable', ended: null }])
+    for (const path of ['/session', '/overview', '/overview/problems', '/overview/activity'])
+      t.equal((await signedIn.get(path)).status, 200, `Home has ${path} without the store`)
     t.equal((await signedIn.request('PATCH', '/log-level', { level: 'debug' })).status, 200, 'the log level is no part of the store')
     t.match(await one.waitForEvent('change-unrecorded'), { action: 'log-level-changed', after: { level: 'debug' } })
     t.match(await signedIn.post('/configuration/reload'), { status: 200, json: { applied: true } })
@@ -975,6 +983,8 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     t.equal((await operator(one).request('GET', '/nodes', undefined, { cookie: leftCookie })).status, 401)
     await redis.restart()
     await waitUntil(async () => (await alice.get('/session')).status === 200)
+    await waitUntil(async () => (await signedIn.get('/overview/problems')).json.problems?.length === 0)
+    t.notMatch((await signedIn.get('/overview/incidents')).json.incidents, [{ ended: null }], 'the outage is over')
     await waitUntil(async () => (await late.get('/accounts')).status === 200) // a session that began without the store goes on with it
     // The other gateway connects to Redis in its own time.
     const moved = { cookie: alice.cookies() }

@@ -52,7 +52,8 @@ export class SharedIncidents {
     // Also where there is nothing to report: that it can be reported is known then.
     const reported = new Map((await store.records('incident', operatorsId)).map(record => [record.id, record]))
     for (const { network, node = null, kind, class: methodClass, text, severity, began, ended } of incidents) {
-      if (severity === 'info' || (ended ?? now) < this.#reportedAt) continue
+      // Reports are kept in the store: its outage would be told when it is over.
+      if (network === undefined || severity === 'info' || (ended ?? now) < this.#reportedAt) continue
       const seen = ended ?? now
       const id = [operatorsId, network, node, kind, methodClass].join(' ')
       const value: IncidentRecord = { network, node, kind, class: methodClass, severity, text, began: isoTime(began), seen }

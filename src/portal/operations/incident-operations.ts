@@ -10,12 +10,12 @@ export const incidentSchemas = {
     incidents: {
       ...listOf(
         object({
-          network: text,
-          node: { ...textOrNull, description: 'Null: the network.' },
+          network: { ...textOrNull, description: 'Null: the gateway.' },
+          node: { ...textOrNull, description: 'Null: the network, or the gateway.' },
           kind: {
             ...text,
             description:
-              'A state of the network, or `notUsable`, or a reason of the node; or a plugin and its problem, such as `verify beacon-behind`.',
+              'A state of the network, or `notUsable`, or a reason of the node; a plugin and its problem, such as `verify beacon-behind`; `store` and an outage of the store, such as `store unreachable`.',
           },
           class: { ...text, description: 'Of methods; `all` for every class.' },
           text: { ...text, description: 'Why.' },
@@ -40,7 +40,8 @@ export const incidentOperations = [
     name: 'nodes incidents',
     method: 'get',
     path: '/overview/incidents',
-    summary: 'What kept calls from nodes in the last 24 hours, as far as this gateway has run: from when, until when, and why.',
+    summary:
+      'What kept calls from nodes, and outages of the store, in the last 24 hours, as far as this gateway has run: from when, until when, and why.',
     input: {
       type: 'object',
       properties: { network: { type: 'string', description: 'Only those of this network.' } },
@@ -58,6 +59,6 @@ export const incidentOperations = [
 ]
 
 const toCells = ({ began, ended, times, network, node, kind, class: methodClass, text: why }: IncidentJson): readonly string[] => [
-  ...[began.slice(0, 19), ended?.slice(0, 19) ?? 'ongoing', String(times), network, node ?? '-'],
+  ...[began.slice(0, 19), ended?.slice(0, 19) ?? 'ongoing', String(times), network ?? '-', node ?? '-'],
   ...[methodClass === 'all' ? nameOfKind(kind) : `${nameOfKind(kind)}: ${methodClass}`, why],
 ]

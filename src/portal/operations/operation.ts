@@ -52,7 +52,8 @@ export const incidentSeverities = [...problemSeverities, 'info'] as const
 export type IncidentSeverity = (typeof incidentSeverities)[number]
 
 export interface IncidentJson {
-  readonly network: string
+  /** Null: the gateway. */
+  readonly network: string | null
   readonly node: string | null
   readonly kind: string
   readonly class: string

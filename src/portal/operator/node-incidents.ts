@@ -1,16 +1,19 @@
 import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
+import type { StoreStatus } from '../../server/store-status.ts'
 import type { Clock } from '../../services/clock.ts'
 import { exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
 import type { NodeReason } from '../../services/node-reasons.ts'
+import type { MaybePromise } from '../../util/async.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import type { IncidentSeverity, IncidentsJson } from '../operations/operation.ts'
 
-/** Something that kept calls from a node, or from all nodes of a network, for some time; or that a plugin has reported. */
+/** Something that kept calls from a node, or from all nodes of a network, for some time; that a plugin has reported; or an outage of the store. */
 interface NodeIncident {
-  readonly network: string
-  /** Undefined: the network. */
+  /** Undefined: the gateway. */
+  readonly network: string | undefined
+  /** Undefined: the network, or the gateway. */
   readonly node: string | undefined
-  /** A state of the network, a condition of the node, or a reason of one; or a plugin and its problem, such as `verify beacon-behind`. */
+  /** A state of the network, a condition of the node, or a reason of one; a plugin and its problem, such as `verify beacon-behind`; `store unreachable`. */
   readonly kind: string
   /** Of methods; `all` for every class. */
   readonly class: string
@@ -40,9 +43,14 @@ export interface NodeIncidentsOptions {
   readonly clock: Clock
   /** As they were observed last: no node is asked for it, so that networks without calls stay quiet. */
   observedNetworks(): Promise<readonly NetworkStatus[]>
+  /** As of now: read from the metrics of all processes. */
+  storeStatus(): MaybePromise<Pick<StoreStatus, 'outage' | 'reason'>>
 }
 
-/** What nodes and networks had in the last day, in the memory of the process that serves operators. */
+/** It takes as much as a scrape of the metrics. */
+const storeIntervalMs = 15_000
+
+/** What nodes, networks and the store had in the last day, in the memory of the process that serves operators. */
 export class NodeIncidents {
   readonly intervalMs = 5_000
   readonly #options: NodeIncidentsOptions
@@ -51,18 +59,38 @@ export class NodeIncidents {
   #count = 0
   /** The id of the last incident of each kind. */
   readonly #lastIds = new Map<string, string>()
+  #networks: readonly NetworkStatus[] = []
+  #store: readonly Observed[] = []
+  #storeReadAt = -Infinity
 
   constructor(options: NodeIncidentsOptions) {
     this.#options = options
   }
 
   async record(): Promise<void> {
+    if (this.#options.clock.now() - this.#storeReadAt >= storeIntervalMs) this.#observeStore(await this.#options.storeStatus())
     this.recordStates(await this.#options.observedNetworks())
   }
 
-  /** Whoever shows the states of networks records what they show: so states and incidents agree. */
+  /** Whoever shows the states of networks, or of the store, records what they show: so states and incidents agree. */
   recordStates(networks: readonly NetworkStatus[]): void {
-    const observed = new Map(networks.flatMap(observe).map(each => [keyOf(each), each]))
+    this.#networks = networks
+    this.#update()
+  }
+
+  recordStore(status: Parameters<typeof observeStore>[0]): void {
+    this.#observeStore(status)
+    this.#update()
+  }
+
+  #observeStore(status: Parameters<typeof observeStore>[0]): void {
+    this.#storeReadAt = this.#options.clock.now()
+    this.#store = observeStore(status)
+  }
+
+  #update(): void {
+    const networks = this.#networks
+    const observed = new Map([...this.#store, ...networks.flatMap(observe)].map(each => [keyOf(each), each]))
     const now = this.#options.clock.now()
     for (const [id, incident] of this.#incidents)
       if (incident.ended === undefined && !observed.has(keyOf(incident))) this.#incidents.set(id, { ...incident, ended: now })
@@ -82,8 +110,9 @@ export class NodeIncidents {
   read(network?: string): IncidentsJson {
     return {
       since: isoTime(this.#options.clock.now() - incidentRetentionMs),
-      incidents: this.list(network).map(({ node = null, began, ended, ...each }) => ({
+      incidents: this.list(network).map(({ network = null, node = null, began, ended, ...each }) => ({
         ...each,
+        network,
         node,
         began: isoTime(began),
         ended: isoTimeOrNull(ended),
@@ -125,6 +154,19 @@ export class NodeIncidents {
 
 const keyOf = ({ network, node, kind, class: methodClass }: Pick<Observed, 'network' | 'node' | 'kind' | 'class'>): string =>
   [network, node, kind, methodClass].join('\n')
+
+/** Callers are served as long as credits are leased. */
+const observeStore = ({
+  outage,
+  reason = '',
+}: {
+  readonly outage?: string | null
+  readonly reason?: string | null
+}): readonly Observed[] => {
+  if (outage === undefined || outage === null) return []
+  const where = { network: undefined, node: undefined, class: allClasses, since: undefined }
+  return [{ ...where, kind: `store ${outage}`, text: reason ?? '', severity: 'critical' }]
+}
 
 const networkTexts: Readonly<Partial<Record<NetworkStatus['state'], string>>> = {
   down: 'no own node is usable',

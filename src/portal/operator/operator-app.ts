@@ -83,6 +83,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
         log.warn({ event: 'log-level', from: options.logLevel.level, to }, `log level set to ${to}`)
         options.logLevel.level = to
       },
+      recordStore: async (status: Parameters<NodeIncidents['recordStore']>[0]) => (await options.incidents()).recordStore(status),
       readIncidents: async (network: string | undefined) => (await options.incidents()).read(network),
       queries: queryProcess.queries,
       startQueries: queryProcess.start,

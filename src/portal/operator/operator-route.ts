@@ -9,6 +9,7 @@ import type { MetricFamily } from '../../services/metrics.ts'
 import type { TrafficHistory } from '../../services/traffic/history.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { RouteBase } from '../route.ts'
+import type { GatewayHealth } from './gateway-health.ts'
 
 /** What the operator's routes work with. */
 export interface OperatorServices extends OperationServices {
@@ -20,6 +21,8 @@ export interface OperatorServices extends OperationServices {
   /** Of all processes of the gateway. */
   metrics(): MaybePromise<readonly MetricFamily[]>
   history(): Promise<TrafficHistory>
+  /** What is shown of the store: incidents agree with it. */
+  recordStore(status: Pick<GatewayHealth['store'], 'outage' | 'reason'>): Promise<void>
   /** Undefined where the configuration cannot be read anew. */
   readonly reloader: ReloadControl | undefined
   /** Of all processes of the gateway. */

@@ -299,6 +299,7 @@ const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAn
     queries.evidence({ since: clock.now() - dayMs }).catch(noneWithoutStore),
   ])
   const { counters, ...rest } = observed
+  await services.recordStore(rest.health.store)
   const alerts = gatewayProblems({ ...rest, refusedSockets: counters.refusedSockets, now: clock.now() })
   return { ...nodes, problems: listProblems({ networks: nodes.networks, alerts, evidence }) }
 }

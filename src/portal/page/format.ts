@@ -57,9 +57,11 @@ const hourFrom = (time: number): string => `${clockOf(time)}\u2060–\u2060${clo
 export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string =>
   iso === null ? withoutTime : `${iso.slice(0, 10)} ${hourFrom(Date.parse(iso))}\u00a0UTC`
 
-/** `12:00 UTC`: when an hour began; `Jan 15 12:00 UTC` where that is not today. */
-export const formatHourOf = (iso: string, now: number): string =>
-  iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? formatHour(iso) : `${formatDay(new Date(iso))} ${formatHour(iso)}`
+/** `12:00`: when an hour began, where a title says that it is UTC; `Jan 15 12:00` where that is not today. */
+export const formatHourOf = (iso: string, now: number): string => {
+  const time = clockOf(Date.parse(iso))
+  return iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? time : `${formatDay(new Date(iso))} ${time}`
+}
 
 /** `18:00–19:00 compared with 17:00–18:00 UTC`: an hour, and the one before it. */
 export const formatHours = (hour: string, comparedWith: string): string =>

@@ -74,12 +74,14 @@ export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
         cell: ({ network, outcome, code, byGateway }) => (
           <>
             <Badge tone={toneOfFault({ byGateway })}>{formatOutcome(outcome, code)}</Badge>
+            <p class="help">
+              {text.fault} {byGateway ? text.ofGateway : text.ofCaller}
+            </p>
             {account !== undefined && <LastCalls account={account} network={network} outcome={outcome} />}
           </>
         ),
       },
       { title: texts.errors.message, cell: ({ message }) => message },
-      { title: text.fault, cell: ({ byGateway }) => (byGateway ? text.ofGateway : text.ofCaller) },
       { title: texts.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
       { title: text.share, isNumber: true, cell: ({ calls, callsOfNetwork }) => formatPart(calls / Math.max(1, callsOfNetwork)) },
       {

@@ -25,7 +25,7 @@ const countShown = (incidents: readonly IncidentJson[]): number => {
   return Math.min(maxShown, Math.max(usuallyShown, ongoing))
 }
 
-/** What has kept calls from nodes: of one network, or of all. */
+/** What has kept calls from nodes: of one network, or of all, and outages of the store. */
 export const Incidents = ({ network }: { readonly network?: string }) => {
   const shownAll = queryMember('incidents')
   const query = network === undefined ? '' : `?${new URLSearchParams({ network })}`
@@ -74,7 +74,9 @@ const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonl
       {
         title: text.where,
         cell: ({ network, node }) =>
-          node === null ? (
+          network === null ? (
+            operatorTexts.home.gateway
+          ) : node === null ? (
             <NetworkLink name={network} />
           ) : (
             <>

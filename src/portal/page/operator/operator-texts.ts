@@ -82,11 +82,11 @@ export const operatorTexts = {
     p99: 'p99',
   },
   errors: {
-    fault: 'Fault',
+    fault: 'By the fault of the',
     ofGateway: 'node or gateway',
     ofCaller: 'caller',
-    share: 'Share of network',
-    hours: 'First and last hour',
+    share: 'Of network',
+    hours: 'Hours (UTC)',
     network: 'Network',
     accounts: 'Accounts',
     most: 'Most by',
@@ -296,7 +296,7 @@ export const operatorTexts = {
     none: 'No calls have come yet: nodes are polled from the first one on.',
   },
   incidents: {
-    title: 'Incidents of nodes in the last 24 hours',
+    title: 'Incidents in the last 24 hours',
     none: 'None, as far back as this gateway knows.',
     began: 'Began',
     lasted: 'Lasted',
