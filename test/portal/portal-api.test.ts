@@ -1031,7 +1031,7 @@ t.test('everybody is told of outages of a network, and nobody but operators what
     ...{ name: 'devnet', state: 'down' as const, nodes: 1, usableNodes: 0, problems: [problem] },
     upstreams: [{ name: 'node-1', usable: false, condition: 'notUsable' as const, because: 'connection refused' }],
   }
-  const incidents = new NodeIncidents({ clock, observedNetworks: async () => [status] })
+  const incidents = new NodeIncidents({ storeStatus: () => ({}), clock, observedNetworks: async () => [status] })
   const portal = await openPortal({
     ...{ address: { host: '127.0.0.1', port: 0 }, store, storeAddress: { kind: 'lmdb', path }, clock, log: new TestLog(), version: '0' },
     ...{ trustedProxies: [], networks: [{ name: 'devnet', chainId: 31337, hosts: ['devnet.test'] }], plans: {}, publicStatus: true },
