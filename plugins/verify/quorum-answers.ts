@@ -11,7 +11,7 @@ import {
   withBlocks,
   withContext,
 } from '../../src/plugin/plugin.ts'
-import type { Failure, Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Method, Reply, Request, Services, Target, Timer } from '../../src/plugin/plugin.ts'
 import { comparableOf, isSameAnswer, withoutPlaces } from './comparable-answer.ts'
 import type { ComparableAnswer } from './comparable-answer.ts'
 import { disconnected, numberOf, votersOf } from './node-requests.ts'
@@ -28,6 +28,8 @@ interface QuorumAnswersOptions {
   /** The proven answer; undefined where nothing is proven of the call. */
   prove(call: VerifiedCall, next: NextPlugin): Promise<Reply | undefined>
 }
+
+type QuorumServices = Pick<Services, 'heads' | 'log' | 'nodes' | 'clock'>
 
 /** An answer of a node. */
 interface Vote {
@@ -49,12 +51,15 @@ interface PinnedRequest {
   readonly hash: string | undefined
 }
 
-/** Answers what several nodes say alike. They are asked at once; one that does not answer is replaced by another. */
+/** An upstream that has not answered so long after another is late: a further one is asked, and so on. */
+const lateMs = 1_000
+
+/** Answers what several nodes say alike. They are asked at once; one that does not answer, or not in time, is replaced by another. */
 export class QuorumAnswers {
   readonly #options: QuorumAnswersOptions
-  readonly #services: Pick<Services, 'heads' | 'log' | 'nodes'>
+  readonly #services: QuorumServices
 
-  constructor(options: QuorumAnswersOptions, services: Pick<Services, 'heads' | 'log' | 'nodes'>) {
+  constructor(options: QuorumAnswersOptions, services: QuorumServices) {
     this.#options = options
     this.#services = services
   }
@@ -112,12 +117,14 @@ export class QuorumAnswers {
     const stopListening = onAbort(call.signal ?? call.origin.signal, () => cancellation.abort())
     let inFlight = 0
     let isDecided = false
+    let timer: Timer | undefined
     return new Promise<VoteCount>((resolve, reject) => {
       const decide = () => {
         const best = largestGroup(votes)
         const isAgreed = best.length >= required
         if (!isAgreed && best.length + inFlight + (cancellation.aborted ? 0 : waiting.length) >= required) return
         isDecided = true
+        timer?.cancel()
         const agreed = isAgreed ? agreedReplyOf(best, required) : undefined
         resolve({ agreed, votes: [...votes] })
         for (const { reply } of votes) if (reply !== agreed) releaseResult(reply)
@@ -134,11 +141,15 @@ export class QuorumAnswers {
           if (isAnswer(reply)) votes.push({ upstream: target.name, reply, answer: this.#answerOf(reply, method, votes) })
           else ask()
           decide()
+          if (!isDecided && votes.length > 0) timer ??= this.#services.clock.every(lateMs, ask)
         }, reject)
       }
       for (let i = 0; i < asked; i++) ask()
       decide()
-    }).finally(stopListening)
+    }).finally(() => {
+      stopListening()
+      timer?.cancel()
+    })
   }
 
   /** The node of the call first, and those that get no calls now last. */

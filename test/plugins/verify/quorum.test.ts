@@ -95,6 +95,16 @@ t.test('a quorum', async t => {
     await gateway.stop()
   })
 
+  t.test('asks a further upstream where one has not answered a second after another', async t => {
+    const slow = (after: string): FakeUpstream => ({ eth_call: { result: '0x01', after } })
+    const gateway = await openQuorum({ one: slow('3s'), two: slow('60s'), three: right }, { policy: '2 of 2' })
+    const before = gateway.clock.monotonic()
+    t.match(await gateway.call('eth_call', atBlock), { result: '0x01', verified: 'quorum' })
+    const tookMs = gateway.clock.monotonic() - before
+    t.ok(tookMs >= 4_000 && tookMs < 5_000, `${tookMs} ms`)
+    await gateway.stop()
+  })
+
   t.test('is reached by errors that mean the same, however nodes word them', async t => {
     const reverted = (message: string): FakeResponse => ({ error: { code: 3, message, data: '0xAB' } })
     const gateway = await openQuorum({ one: reverted('execution reverted'), two: reverted('execution reverted: no'), three: right })
