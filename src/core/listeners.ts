@@ -1,5 +1,5 @@
 import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
-import { openOperatorApp, openPortal, recordIncidents } from '../portal/index.ts'
+import { openOperatorApp, openPortal, recordIncidents, recordStoreLimits } from '../portal/index.ts'
 import type { OperatorListenerAppOptions, PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '../server/index.ts'
@@ -149,10 +149,12 @@ export const openOperatorListener = async (
       config: { listen, portal },
       isTls: tls !== undefined,
     })
+  const limits = storeAddress.kind === 'redis' ? recordStoreLimits({ store, metrics: ownMetrics, clock, log }) : undefined
   const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
   const appOptions = { ...options, token, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp?.serve }
   const listener = await openAdminListener(listen.admin, appOptions, certificate).catch((error: unknown) => {
     certificate?.stop()
+    void limits?.stop()
     throw error
   })
   return {
@@ -160,6 +162,7 @@ export const openOperatorListener = async (
     async stop() {
       await listener.stop()
       certificate?.stop()
+      await limits?.stop()
       await operatorApp?.close()
     },
   }

@@ -184,6 +184,15 @@ export const recordIncidents = ({ log, ...options }: NodeIncidentsOptions & Pick
     open: async () => new (await import('./operator/node-incidents.ts')).NodeIncidents(options),
   })
 
+/** How near the store is to its limits. */
+export const recordStoreLimits = ({ store, metrics, clock, log }: Pick<PortalOptions, 'store' | 'metrics' | 'clock' | 'log'>) =>
+  recordAfterStart({
+    name: 'the limits of the store',
+    clock,
+    log,
+    open: async () => new (await import('../services/store-limits.ts')).StoreLimits(store, metrics),
+  })
+
 export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history'>
 
 /** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */

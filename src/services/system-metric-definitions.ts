@@ -81,6 +81,12 @@ export const systemMetricDefinitions = {
     labels: ['reason'],
     help: '1 while a process cannot use the store of accounts and credits. The reason is "unreachable", "removed" when the files of an embedded store were removed or replaced, or "emptied" when the store answers, but has lost its accounts and keys.',
   },
+  storeUsedShare: {
+    name: 'tollgate_store_used_ratio',
+    type: 'gauge',
+    labels: ['limit'],
+    help: 'How much of a limit of Redis is used, 0 to 1, at its fullest node: "memory" (`maxmemory`) or "clients" (`maxclients`, from Redis 7 on). Absent where Redis has no limit or does not tell, and with the embedded store.',
+  },
   alertDeliveries: {
     name: 'tollgate_alert_deliveries_total',
     type: 'counter',

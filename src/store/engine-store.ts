@@ -20,6 +20,7 @@ export const openEngineStore = (engine: Engine, clock: Pick<Clock, 'now' | 'mono
     ...openUsageStore(engine, days, losses),
     ...openRecordStore(engine, clock, days),
     ...openRequestLogStore(engine, days),
+    usedShares: async () => (await engine.usedShares?.()) ?? {},
     countLiveProcesses: async () => (await days.live()).processes.size,
     dayRecords: (account, day) => readDay(engine, account, day),
     accountUse: (accounts, of) => readAccountUse(engine, accounts, of),

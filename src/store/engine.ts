@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { StoreError } from './store.ts'
+import type { UsedShares } from './store.ts'
 
 /**
  * What LMDB and Redis do for the store. Everything else (accounts, leases, usage, records) is written once, above it. A row has a table and a
@@ -33,6 +34,8 @@ export interface Engine {
   commit(tag: string, commit: Commit): Promise<CommitResult>
   /** Calls `onChange` after commits with `notifies`, as far as this process is notified; without it where such may have been missed. Returns the unsubscribe function. */
   watch(onChange: (notifies?: string) => void): () => void
+  /** Absent where the engine has no limits of its own. */
+  usedShares?(): Promise<UsedShares>
   /** Whether a process that has sent heartbeats may still run, as far as this machine knows. */
   mayRun(pid: number): boolean
   close(): Promise<void>

@@ -220,12 +220,17 @@ interface HourRange {
 
 /** What reports and commands read in addition. */
 export interface StoreDetails {
+  /** Empty where the store has none of these limits, or does not tell. */
+  usedShares(): MaybePromise<UsedShares>
   countLiveProcesses(): MaybePromise<number>
   /** One account's day by process. */
   dayRecords(account: string, day: number): MaybePromise<DayRecords>
   /** All counts, or those from hour `from` up to, not including, hour `to`; those of one account and hour are adjacent. Of days without hours, those of the day. */
   allUsageCounts(hours?: HourRange): AsyncIterable<UsageCount>
 }
+
+/** How much of a limit of the store is used, from 0 to 1: of several nodes, at the fullest. */
+export type UsedShares = Readonly<Partial<Record<'memory' | 'clients', number>>>
 
 /** For a store whose day is wrong because a clock was. */
 export interface ClockRepair {

@@ -118,6 +118,7 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
     },
   ],
   TollgateStoreEmptied: [1, { 'tollgate_store_unavailable{reason="emptied",instance="a"}': '1x10' }],
+  TollgateStoreFull: [8, { 'tollgate_store_used_ratio{limit="memory",instance="a"}': '0.85x10' }],
   TollgateStoreFails: [8, { 'tollgate_store_errors_total{operation="heartbeat"}': '0+1x10' }],
   TollgateSharedCacheDown: [8, { 'tollgate_shared_cache_up{redis="r"}': '0x10' }],
   TollgateMemoryForCallers: [8, { tollgate_in_flight_bytes: '90x10', tollgate_in_flight_max_bytes: '100x10' }],
@@ -206,7 +207,7 @@ t.test('a gateway that has served calls', async t => {
     for (const [name, type] of shown) t.equal(defined.get(name), type, name)
     // What other tests show: it needs Redis, subscriptions, `verify`, a beacon node, a plugin with a problem, a reload, tokens, alerts, a refused socket or a node that is excluded, slow or limited.
     const elsewhere =
-      /shared_cache|subscription|verified|upstream_lies|tollgate_tls|tollgate_tokens|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced|beacon|plugin_problem/
+      /shared_cache|subscription|verified|upstream_lies|tollgate_tls|tollgate_tokens|reload|alert_deliveries|usage_webhook|sockets_refused|store_used|upstream_reduced|beacon|plugin_problem/
     t.same(
       [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
       [],

@@ -118,10 +118,23 @@ const processProblems = ({ health, families, refusedSockets, cpu, now }: Observe
   const expiry = Math.min(...gauges.seriesOf(metrics.tlsCertificateExpiry).map(({ values }) => (values[0] ?? 0) * 1_000)) - now
   return [
     ...problem(store.outage === 'emptied' ? 'TollgateStoreEmptied' : 'TollgateStoreFails', !store.usable, store.reason ?? '', 'critical'),
+    ...gauges
+      .seriesOf(metrics.storeUsedShare)
+      .flatMap(({ labels, values: [share = 0] }) =>
+        problem(
+          'TollgateStoreFull',
+          share > maxUsedShare,
+          `${formatPercent(share)} of the ${labels['limit']} of the store are in use: at 100 % calls are refused`,
+        ),
+      ),
     ...problem('TollgateWorkersMissing', (workers.missing ?? 0) > 0, `${workers.missing} workers accept no calls`),
-    ...problem('TollgateMemoryForCallers', shareOf(inFlightBytes, inFlightMaxBytes) > 0.8, 'more than 80 % of `limits.inFlight` is in use'),
+    ...problem(
+      'TollgateMemoryForCallers',
+      shareOf(inFlightBytes, inFlightMaxBytes) > maxUsedShare,
+      'more than 80 % of `limits.inFlight` is in use',
+    ),
     ...problem('TollgateSocketsRefused', refusedSockets > 0, `${refusedSockets} sockets were refused in the last minute`),
-    ...problem('TollgateOpenFiles', shareOf(openFiles, maxFiles) > 0.8, 'more than 80 % of the file descriptors are open'),
+    ...problem('TollgateOpenFiles', shareOf(openFiles, maxFiles) > maxUsedShare, 'more than 80 % of the file descriptors are open'),
     ...problem(
       'TollgateEventLoopLag',
       (eventLoopLagMs ?? 0) > 100,
@@ -141,6 +154,9 @@ const processProblems = ({ health, families, refusedSockets, cpu, now }: Observe
     ),
   ]
 }
+
+/** Of a limit: then there is time to raise it. */
+const maxUsedShare = 0.8
 
 /** More workers help a process that is busy, and not one that something stops for a moment. */
 const describeLag = (lagMs: number, cpuOfProcess: number): string =>

@@ -6,6 +6,7 @@ import { RedisClient } from './redis-client.ts'
 import { RedisConnection, parsePairs } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
 import { changesChannelOf, parseTableKey, tableKey, tableKeyPattern, usageTagOf, usageTags } from './redis-layout.ts'
+import { readUsedShares } from './redis-limits.ts'
 import { script } from './redis-scripts.ts'
 import type { Script } from './redis-scripts.ts'
 
@@ -126,6 +127,7 @@ export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, 
     // A lease costs a round trip over the network.
     horizonMs: 10_000,
     warnings,
+    usedShares: () => readUsedShares(redis),
     usageTags,
     usageTagOf,
     async read(tag, reads) {

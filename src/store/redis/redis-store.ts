@@ -10,6 +10,7 @@ import { openRedisEngine, scanTable } from './redis-engine.ts'
 import type { TestTime } from './redis-engine.ts'
 import { replyOf } from './redis-errors.ts'
 import { layoutVersion, redisKeys, rightsChannel } from './redis-layout.ts'
+import { readInfos } from './redis-limits.ts'
 import { publishNothing } from './redis-scripts.ts'
 
 /**
@@ -99,6 +100,3 @@ const warningsOf = async (redis: RedisClient, { url }: RedisAddress): Promise<re
   }
   return warnings
 }
-
-/** Nothing where a provider does not allow INFO. */
-const readInfos = (redis: RedisClient, section: string): Promise<readonly string[]> => redis.infos(section).catch(() => [])

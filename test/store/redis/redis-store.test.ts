@@ -5,8 +5,11 @@ import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import { Secret } from '../../../src/plugin/secret.ts'
+import { gatewayHealth, gatewayProblems } from '../../../src/portal/operator/gateway-health.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
+import { createMetricsRegistry, formatMetrics } from '../../../src/services/metrics.ts'
+import { StoreLimits } from '../../../src/services/store-limits.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../../src/store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../../../src/store/lease-accounting.ts'
 import { inspectStore, openStore } from '../../../src/store/open-store.ts'
@@ -413,6 +416,35 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
         'run the Tollgate that wrote it, or name another database',
     })
     await redis.send('FLUSHALL')
+  })
+
+  t.test('tells how much of its limits is used; operators are warned before one is reached', async t => {
+    const store = await openOne(t, new TestClock())
+    const metrics = createMetricsRegistry()
+    const limits = new StoreLimits(store, metrics)
+    const problems = () => {
+      const families = metrics.families()
+      const idle = { networks: [], refusedSockets: 0, cpu: 0, now: 0 }
+      return gatewayProblems({ ...idle, health: gatewayHealth(families), families }).map(({ alert, text }) => `${alert}: ${text}`)
+    }
+    const used = Number(/used_memory:(\d+)/.exec(String(await redis.send('INFO', 'memory')))?.[1])
+    await redis.send('CONFIG', 'SET', 'maxmemory', String(10 * used))
+    await limits.record()
+    t.same(problems(), [])
+    t.match(formatMetrics(metrics.families()), /tollgate_store_used_ratio\{limit="memory"\} 0\.[01]/)
+    const { memory = 0, clients = 0 } = await store.usedShares()
+    t.ok(memory > 0.09 && memory < 0.2, 'of 10 times what is used')
+    t.ok(clients >= 0 && clients < 0.01, 'of 10,000, where Redis tells')
+    await redis.send('CONFIG', 'SET', 'maxmemory', String(Math.round(used / 0.85)))
+    await limits.record()
+    t.match(problems(), [/^TollgateStoreFull: (8|9)\d\.\d % of the memory of the store are in use: at 100 % calls are refused$/])
+    await redis.send('CONFIG', 'SET', 'maxmemory', '0')
+    await limits.record()
+    t.same(problems(), [])
+    t.notMatch(formatMetrics(metrics.families()), /limit="memory"/, 'without a limit there is no share of it')
+    await store.close()
+    await limits.record()
+    t.pass('nothing is thrown while the store does not answer')
   })
 
   t.test('is refused when it would evict balances', async t => {
