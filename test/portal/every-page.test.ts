@@ -24,7 +24,7 @@ const sumOfBodies = `performance.getEntries().reduce((sum, { encodedBodySize = 0
 /** Tables whose last columns are out of sight. */
 const cutOffTables = `[...document.querySelectorAll('.scroll')].filter(table => table.scrollWidth > table.clientWidth).map(table => table.ariaLabel)`
 
-const linksOfNavigation = `[...document.querySelectorAll('nav a')].map(link => ({ url: link.href, heading: link.textContent }))`
+const linksOfNavigation = `[...document.querySelectorAll('nav a')].map(link => ({ url: link.href, heading: link.querySelector('span').textContent }))`
 
 type Cookies = Exclude<BrowserContextOptions['storageState'], string | undefined>
 

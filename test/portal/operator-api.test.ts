@@ -47,6 +47,9 @@ const adminToken = 'canary-operator-token'
 
 const receiver = await startWebhookReceiver()
 t.teardown(() => receiver.stop())
+/** Of what operators are told. */
+const pager = await startWebhookReceiver()
+t.teardown(() => pager.stop())
 
 const startGateway = async (t: Test, workers: number) => {
   const node = await startFakeNode({
@@ -62,9 +65,12 @@ const startGateway = async (t: Test, workers: number) => {
       workers,
       // Commands ask it for the state of nodes.
       listen: { rpc: '127.0.0.1:0', admin: `127.0.0.1:${await freePort()}`, portal: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
-      portal: { url: 'https://portal.example', webhooks: { allow: ['127.0.0.1'] } },
+      portal: {
+        ...{ url: 'https://portal.example', webhooks: { allow: ['127.0.0.1'] } },
+        operatorAlerts: { webhooks: { pager: { url: '${PAGER_URL}' } } },
+      },
     },
-    env: { ADMIN_TOKEN: adminToken },
+    env: { ADMIN_TOKEN: adminToken, PAGER_URL: pager.url },
   })
   t.teardown(async () => {
     await deployment.remove()
@@ -137,6 +143,7 @@ const exampleInputs: Readonly<
     ...{ errorRate: 5, latency: 800, window: 30, minCalls: 200 },
   }),
   'alerts test': id => ({ id }),
+  'alerts test-operators': () => ({}),
   changes: id => ({
     account: id,
     search: 'alerts-changed',
@@ -588,6 +595,21 @@ t.test("the operator's API", async t => {
     t.same(JSON.parse((await deployment.run('nodes', 'incidents', '--json')).stdout).incidents.length, incidents.length)
     const left = (await operator.get('/overview/problems')).json.problems
     t.notOk(left.some(({ node, kind }: { readonly node: string; readonly kind: string }) => node === 'node-1' && kind === 'drained'))
+  })
+
+  t.test('receivers of operators get a test message, and the overview has what they were sent', async t => {
+    t.match(await operator.post('/operator-alerts/test'), {
+      status: 200,
+      json: { tests: [{ channel: 'webhook', receiver: 'pager', isDelivered: true, status: 'HTTP 204' }] },
+    })
+    t.ok(pager.received.some(({ body }) => /"type":"test".*"data":\{\}/.test(body)))
+    t.match((await deployment.run('alerts', 'test-operators')).stdout, /webhook +pager +HTTP 204/)
+    await operator.post('/nodes/devnet/node-1/drain', { force: true })
+    const sent = async () => (await operator.get('/overview/accounts')).json.operatorAlerts
+    await waitUntil(async () => (await sent()).some(({ state }: { readonly state: string }) => state === 'delivered'))
+    await operator.post('/nodes/devnet/node-1/undrain')
+    const began = { type: 'incident.began', text: 'Tollgate: critical: devnet: down', channel: 'webhook', receiver: 'pager' }
+    t.match((await sent()).at(-1), { ...began, state: 'delivered' })
   })
 
   t.test('a drain has a reason and an end, which other operators see; at the end the node is put back', async t => {

@@ -744,6 +744,8 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
 
   t.test('the configuration in force is shown, with what a reload would change; it is reloaded', async t => {
     await openPage(page, 'Configuration')
+    await page.click('button:text-is("Send a test message")')
+    await page.waitForSelector('[role=status]:has-text("Nobody is told: portal.operatorAlerts of gateway.yaml is not set.")')
     await page.waitForSelector('text="Nothing: the files are in force."')
     t.match(await page.textContent('[data-testid=effective-file]'), /dailyCredits: 3000000/)
     t.notMatch(await page.textContent('[data-testid=effective-file]'), new RegExp(adminToken))

@@ -67,7 +67,7 @@ const openPage = async (page: Page, title: string): Promise<void> => {
 
 /** Each page of the navigation, and what else is worth a picture of some: by the name of the page. */
 const shootAll = async (page: Page, prefix: string, prepare: Readonly<Record<string, () => Promise<void>>> = {}): Promise<void> => {
-  for (const title of await page.locator('nav a').allTextContents()) {
+  for (const title of await page.locator('nav a > span:first-of-type').allTextContents()) {
     const name = title.toLowerCase().replaceAll(' ', '-')
     await openPage(page, title)
     await prepare[name]?.()

@@ -21,7 +21,8 @@ interface TestMessage {
   readonly type: 'test'
   /** ISO 8601. */
   readonly timestamp: string
-  readonly data: Pick<AlertMessage['data'], 'account'>
+  /** Empty where operators are told. */
+  readonly data: Partial<Pick<AlertMessage['data'], 'account'>>
 }
 
 /** The body of the request. */
@@ -31,13 +32,16 @@ export const formatMessage = (
   brand: NamedBrand | undefined,
 ): string => JSON.stringify(format === 'slack' ? { text: escapeForSlack(textOf(message, brand)) } : message)
 
+/** To whom a test message goes. */
+export const describeAccount = (name: string): string => `the account ${name}`
+
 /** What a test message says, in one line. */
-export const describeTest = (account: string, brand: NamedBrand | undefined): string =>
-  `${nameOf(brand)}: this is a test message for the account ${account}.`
+export const describeTest = (receivers: string, brand: NamedBrand | undefined): string =>
+  `${nameOf(brand)}: this is a test message for ${receivers}.`
 
 const textOf = (message: AlertMessage | OperatorMessage | TestMessage, brand: NamedBrand | undefined): string =>
   message.type === 'test'
-    ? describeTest(message.data.account.name, brand)
+    ? describeTest(message.data.account === undefined ? 'operators' : describeAccount(message.data.account.name), brand)
     : [summarizeAlert(message, brand), ...describeAlert(message)].join('\n')
 
 /** In one line, as the subject of a mail. */

@@ -67,7 +67,7 @@ export const sendWebhookMessage = async (
   return postSigned({ clock, version, isAllowed, resolve }, { url: webhook.url, key, message, signal })
 }
 
-interface WebhookTester extends WebhookSender {
+export interface WebhookTester extends WebhookSender {
   readonly brand: Pick<BrandOptions, 'name'> | undefined
   /** Private addresses that webhooks may have. */
   readonly allowedSubnets: readonly string[]

@@ -9,12 +9,19 @@ import {
   webhookTestSchema,
 } from '../alerts/manage-alerts.ts'
 import type { AlertsJson } from '../alerts/manage-alerts.ts'
+import { deliveryChannels } from '../alerts/delivery-records.ts'
+import { testOperatorAlerts } from '../alerts/operator-tests.ts'
+import type { ReceiverTestJson } from '../alerts/operator-tests.ts'
 import { testWebhook } from '../alerts/webhook-message.ts'
 import { invalidField } from '../api-errors.ts'
-import { flag, object, schemaRef, textOrNull } from '../openapi.ts'
+import { flag, listOf, object, schemaRef, text, textOrNull } from '../openapi.ts'
 import { accountId, findAccount, onlyId } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices, TextBlock } from './operation.ts'
+
+export interface ReceiverTestsJson {
+  readonly tests: readonly ReceiverTestJson[]
+}
 
 /** In place of thresholds or of a URL. */
 const noneKeyword = 'none'
@@ -37,6 +44,16 @@ export const alertSchemas = {
     secret: { ...textOrNull, description: 'Of a webhook that was set: checks the signatures of messages. It is not shown again.' },
   }),
   WebhookTest: webhookTestSchema,
+  ReceiverTests: object({
+    tests: listOf(
+      object({
+        channel: { type: 'string', enum: deliveryChannels },
+        receiver: { ...text, description: 'The address, or the name of the webhook.' },
+        isDelivered: flag,
+        status: text,
+      }),
+    ),
+  }),
 } as const
 
 const readAlerts = async ({ store, config }: OperationServices, account: string): Promise<OperatorAlertsJson> => ({
@@ -129,7 +146,35 @@ export const alertOperations = [
       failure: ({ isDelivered, status }) => (isDelivered ? undefined : `the test message was not delivered: ${status}`),
     },
   }),
+  defineOperation({
+    name: 'alerts test-operators',
+    method: 'post',
+    path: '/operator-alerts/test',
+    summary: 'Sends a test message to each receiver of `portal.operatorAlerts`, and says how that ended.',
+    input: { type: 'object', properties: {} },
+    output: schemaRef('ReceiverTests'),
+    async run(_input, services): Promise<ReceiverTestsJson> {
+      const { secret: portalSecret, brand, operatorAlerts } = services.config.portal
+      const tests = operatorAlerts === undefined ? [] : await testOperatorAlerts({ ...services, portalSecret, brand }, operatorAlerts)
+      return { tests }
+    },
+    command: {
+      text: ({ tests }) =>
+        tests.length === 0 ? ['gateway.yaml has no `portal.operatorAlerts`: operators are told of nothing'] : [testTable(tests)],
+      failure: ({ tests }) => {
+        const failed = tests.filter(({ isDelivered }) => !isDelivered)
+        return failed.length === 0
+          ? undefined
+          : `not delivered: ${failed.map(({ receiver, status }) => `${receiver} (${status})`).join(', ')}`
+      },
+    },
+  }),
 ]
+
+const testTable = (tests: readonly ReceiverTestJson[]) => ({
+  columns: ['TO', 'RECEIVER', 'RESULT'],
+  rows: tests.map(({ channel, receiver, status }) => [channel, receiver, status]),
+})
 
 const formatAlerts = ({ webhook, email, daily, monthly, ...alerts }: OperatorAlertsJson): readonly TextBlock[] => {
   const { errorRate, latency, window, minCalls, networks, incidents, mailReceivers, deliveries, enabled } = alerts

@@ -7,8 +7,10 @@ import type { Activity, TrafficHistory } from '../../services/traffic/history.ts
 import { StoreError } from '../../store/store.ts'
 import { usagePeriodsMs } from '../../store/usage-store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
-import { deliveryChannels } from '../alerts/delivery-records.ts'
-import type { Delivery } from '../alerts/delivery-records.ts'
+import { deliveryChannels, listOperatorDeliveries, problemAlertTypes } from '../alerts/delivery-records.ts'
+import type { Delivery, OperatorDelivery } from '../alerts/delivery-records.ts'
+import { summarizeAlert } from '../alerts/message-format.ts'
+import type { NamedBrand } from '../brand.ts'
 import { alertJson, alertShape } from '../alerts/manage-alerts.ts'
 import {
   accountRefSchema,
@@ -85,6 +87,16 @@ export interface AccountOverviewJson {
     readonly state: Delivery['state']
     readonly lastStatus: string | null
   })[]
+  readonly operatorAlerts: readonly OperatorAlertJson[]
+}
+
+/** What operators were told. */
+interface OperatorAlertJson extends Pick<Delivery, 'channel' | 'state'> {
+  readonly type: OperatorDelivery['message']['type']
+  readonly text: string
+  readonly receiver: string
+  readonly created: string
+  readonly lastStatus: string | null
 }
 
 const latency = { p50Ms: numberOrNull, p95Ms: numberOrNull, p99Ms: numberOrNull }
@@ -194,6 +206,20 @@ export const overviewSchemas = {
       ),
       description: 'What accounts were told of their credits and calls in the last days, the newest first.',
     },
+    operatorAlerts: {
+      ...listOf(
+        object({
+          type: { type: 'string', enum: problemAlertTypes },
+          text,
+          channel: { type: 'string', enum: deliveryChannels },
+          receiver: { ...text, description: 'The address, or the name of the webhook.' },
+          state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
+          created: time,
+          lastStatus: textOrNull,
+        }),
+      ),
+      description: 'What operators were told in the last 24 hours, the newest first.',
+    },
   }),
 } as const
 
@@ -276,15 +302,22 @@ export const overviewRoutes = [
       type: 'object',
       properties: { limit: { type: 'integer', minimum: 1, maximum: 100, default: 10, description: 'Most items of each list.' } },
     },
-    async handle({ query: { limit } }, { queries, plans }): Promise<AccountOverviewJson> {
+    async handle({ query: { limit } }, { queries, plans, store, config }): Promise<AccountOverviewJson> {
       const planCredits = Object.fromEntries(Object.values(plans).map(({ name, dailyCredits }) => [name, dailyCredits]))
-      const { nearLimit, movers, hour, alerts, ...counts } = await queries.accountOverview({ planCredits, limit })
+      const [{ nearLimit, movers, hour, alerts, ...counts }, told] = await Promise.all([
+        queries.accountOverview({ planCredits, limit }),
+        listOperatorDeliveries(store),
+      ])
       return {
         ...counts,
         nearLimit: nearLimit.map(({ row: { id, name, plan }, used, limit }) => ({ id, name, plan, used, limit })),
         hour: isoTime(hour * hourMs),
         movers: movers.map(({ row: { id, name }, before, calls }) => ({ id, name, before, calls })),
         alerts: alerts.map(describeAlert),
+        operatorAlerts: told
+          .toSorted((a, b) => b.created - a.created)
+          .slice(0, limit)
+          .map(each => describeOperatorAlert(each, config.portal.brand)),
       }
     },
   }),
@@ -406,6 +439,19 @@ const describeAlert = ({
   ...alertJson(message),
   channel,
   state,
+  lastStatus: lastStatus ?? null,
+})
+
+const describeOperatorAlert = (
+  { channel, receiver = '', state, created, lastStatus, message }: OperatorDelivery,
+  brand: NamedBrand | undefined,
+): OperatorAlertJson => ({
+  type: message.type,
+  text: summarizeAlert(message, brand),
+  channel,
+  receiver,
+  state,
+  created: isoTime(created),
   lastStatus: lastStatus ?? null,
 })
 

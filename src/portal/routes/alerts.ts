@@ -3,7 +3,7 @@ import { mailOutcome } from '../alerts/delivery-attempts.ts'
 import { deliveryChannels } from '../alerts/delivery-records.ts'
 import { alertProperties, alertsJson, changeAlerts, checkWebhookUrl, maxWebhookUrlChars, webhookFormat } from '../alerts/manage-alerts.ts'
 import type { AlertChange } from '../alerts/manage-alerts.ts'
-import { describeTest } from '../alerts/message-format.ts'
+import { describeAccount, describeTest } from '../alerts/message-format.ts'
 import { testWebhook } from '../alerts/webhook-message.ts'
 import type { DeliveryOutcome } from '../alerts/webhook-request.ts'
 import { ApiError } from '../api-errors.ts'
@@ -43,7 +43,7 @@ const testMail = async (services: PortalServices, account: string): Promise<Deli
   if (receivers.length === 0)
     throw new ApiError(409, 'no-receivers', 'no alert goes out by e-mail: turn that on, and confirm the address of an owner')
   limits.webhookTests.attempt(account)
-  const subject = describeTest((await accountOf(services, account)).name, brand)
+  const subject = describeTest(describeAccount((await accountOf(services, account)).name), brand)
   const text = `Alerts of this account are sent to this address.\n\nOwners of the account change that here: ${url}/alerts\n`
   const sent = await Promise.all(receivers.map(({ email }) => sendMail({ to: email, subject, text })))
   return mailOutcome(sent.every(Boolean))

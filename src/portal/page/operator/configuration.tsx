@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals'
+import type { ReceiverTestsJson } from '../../operations/alert-operations.ts'
 import type { ConfigurationJson, ReloadJson } from '../../operator/configuration-routes.ts'
 import { Badge } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
@@ -24,10 +25,54 @@ export const Configuration = () => {
         <>
           <Pending configuration={configuration} readAgain={loaded.reload} />
           <Level level={configuration.logLevel} onChanged={logLevel => loaded.show({ ...configuration, logLevel })} />
+          <OperatorAlertTest />
           <Files configuration={configuration} />
         </>
       )}
     </WhenLoaded>
+  )
+}
+
+/** Whether the receivers of `portal.operatorAlerts` get what they would be sent. */
+const OperatorAlertTest = () => {
+  const tests = useSignal<ReceiverTestsJson['tests'] | undefined>(undefined)
+  const { error, isSending, submit } = useSubmit(async () => {
+    tests.value = (await request<ReceiverTestsJson>('POST', '/operator-alerts/test')).tests
+  })
+  return (
+    <div>
+      <div class="section-heading">
+        <h2>{text.alerts}</h2>
+        <form class="buttons" onSubmit={submit}>
+          <button type="submit" class="quiet" disabled={isSending.value}>
+            {text.test}
+          </button>
+        </form>
+      </div>
+      <p class="lead">{text.alertsHelp}</p>
+      <Notice text={error.value?.message} />
+      <div role="status">
+        {tests.value?.length === 0 && <p>{text.noReceivers}</p>}
+        {tests.value !== undefined && tests.value.length > 0 && (
+          <Table
+            caption={text.alerts}
+            keyOf={({ channel, receiver }) => `${channel} ${receiver}`}
+            rows={tests.value}
+            columns={[
+              { title: text.receiver, cell: ({ receiver }) => receiver },
+              {
+                title: text.result,
+                cell: ({ isDelivered, status }) => (
+                  <>
+                    <Badge tone={isDelivered ? 'ok' : 'danger'}>{isDelivered ? text.delivered : text.notDelivered}</Badge> {status}
+                  </>
+                ),
+              },
+            ]}
+          />
+        )}
+      </div>
+    </div>
   )
 }
 

@@ -396,6 +396,7 @@ const Accounts = () => {
             <NearLimit accounts={found} />
             <Movers accounts={found} />
             <Alerts accounts={found} />
+            <OperatorAlerts accounts={found} />
           </div>
         )}
       </WhenLoaded>
@@ -469,6 +470,34 @@ const Movers = ({ accounts: { movers, hour } }: AccountsProps) => (
   </div>
 )
 
+type DeliveryJson = Pick<AccountOverviewJson['alerts'][number], 'state' | 'lastStatus'>
+
+const DeliveryState = ({ state, lastStatus }: DeliveryJson) => (
+  <>
+    <Badge tone={state === 'failed' ? 'danger' : state === 'delivered' ? 'ok' : 'neutral'}>{text.deliveryStates[state]}</Badge>
+    {state !== 'delivered' && lastStatus !== null && <p class="help">{lastStatus}</p>}
+  </>
+)
+
+/** Nothing where nobody is told, or of nothing. */
+const OperatorAlerts = ({ accounts: { operatorAlerts } }: AccountsProps) =>
+  operatorAlerts.length === 0 ? null : (
+    <div>
+      <h3>{text.operatorAlerts}</h3>
+      <Table
+        caption={text.operatorAlerts}
+        keyOf={({ created, text, receiver }) => [created, text, receiver].join()}
+        rows={operatorAlerts}
+        columns={[
+          { title: text.message, cell: alert => alert.text },
+          { title: text.receiver, cell: ({ receiver }) => receiver },
+          { title: text.state, cell: alert => <DeliveryState {...alert} /> },
+          { title: text.time, isTime: true, cell: ({ created }) => formatTime(created) },
+        ]}
+      />
+    </div>
+  )
+
 const Alerts = ({ accounts: { alerts } }: AccountsProps) => (
   <div>
     <h3>{text.alerts}</h3>
@@ -484,11 +513,9 @@ const Alerts = ({ accounts: { alerts } }: AccountsProps) => (
           { title: texts.alerts.alert, cell: alert => `${formatAlert(alert)} ${alert.period === null ? '' : text.periods[alert.period]}` },
           {
             title: text.state,
-            cell: ({ state, channel, lastStatus }) => (
+            cell: ({ channel, ...delivery }) => (
               <>
-                <Badge tone={state === 'failed' ? 'danger' : state === 'delivered' ? 'ok' : 'neutral'}>{text.deliveryStates[state]}</Badge>{' '}
-                {channel}
-                {state !== 'delivered' && lastStatus !== null && <p class="help">{lastStatus}</p>}
+                {channel} <DeliveryState {...delivery} />
               </>
             ),
           },
