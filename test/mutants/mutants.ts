@@ -488,8 +488,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'the slower of two hedged requests is canceled',
     file: 'plugins/failover/hedging.ts',
-    text: 'this.#attemptsInFlight > 0',
-    broken: 'false',
+    text: 'if (this.#attemptsInFlight > 0)',
+    broken: 'if (false)',
     tests: [failover('hedging')],
   },
   {
