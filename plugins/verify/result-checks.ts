@@ -1,8 +1,8 @@
 import { isJsonObject, keccak256, parseHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
-import { hasFieldsInOrder, headerHashOf, headerShapeOf } from './block-header.ts'
+import { emptyListHash, hasFieldsInOrder, headerHashOf, headerShapeOf } from './block-header.ts'
 import type { Finding } from './chain-rules.ts'
-import { MalformedMember, isAbsent, isSameHex, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
+import { MalformedMember, isAbsent, isSameHex, toBigInt, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
 import { hasTopics, topicsOf } from './log-query.ts'
 import { logsBloomOf } from './logs-bloom.ts'
 import { encodeRlp } from './rlp.ts'
@@ -34,7 +34,28 @@ export const holds = (check: () => boolean): boolean => {
 
 const checkBlock = (block: JsonObject): readonly Finding[] => {
   const number = parseHexQuantity(block['number'])
-  return [headerFinding(block), orderFinding(block), ...checkTransactionsOf(block, number), ...checkWithdrawalsOf(block, number)]
+  return [
+    ...[headerFinding(block), orderFinding(block), unclesFinding(block, number), ...checkHashesOf(block, number)],
+    ...checkTransactionsOf(block, number),
+    ...checkWithdrawalsOf(block, number),
+  ]
+}
+
+/** The header has the hash of the headers of up to two uncles, so that it tells whether there are any. */
+const unclesFinding = ({ uncles, sha3Uncles }: JsonObject, block: number | undefined): Finding => ({
+  rule: 'a block has uncles where its header has',
+  holds: !Array.isArray(uncles) || isSameHex(sha3Uncles, emptyListHash) === (uncles.length === 0),
+  block,
+  knownFor: 'Ethereum',
+  isEvidence: false,
+})
+
+/** Of a block with the hashes of its transactions. */
+const checkHashesOf = ({ transactions }: JsonObject, block: number | undefined): readonly Finding[] => {
+  if (!Array.isArray(transactions) || !transactions.every(each => typeof each === 'string')) return []
+  const isOnce = new Set(transactions).size === transactions.length
+  const isEvidence = transactions.length > 1
+  return [{ rule: 'a block has each transaction once', holds: isOnce, block, knownFor: 'Ethereum', isEvidence }]
 }
 
 /** `isRight`: whether the hash is that of the header, if that is known. */
@@ -198,7 +219,19 @@ const checkReceipts = (receipts: readonly JsonObject[]): readonly Finding[] => {
       holds: holds(() => isInSequence(receipts.flatMap(logsOf), 0)),
       isEvidence: withLogs.length > 1,
     },
+    {
+      ...common,
+      rule: 'the gas of the receipts of a block adds up',
+      holds: holds(() => receipts.every((each, i) => hasGasAfter(receipts[i - 1], each))),
+      isEvidence: receipts.length > 1,
+    },
   ]
+}
+
+/** Some providers leave members out. Throws MalformedMember. */
+const hasGasAfter = (before: JsonObject | undefined, { gasUsed, cumulativeGasUsed }: JsonObject): boolean => {
+  const gasBefore = before === undefined ? '0x0' : before['cumulativeGasUsed']
+  return [gasBefore, gasUsed, cumulativeGasUsed].some(isAbsent) || toBigInt(cumulativeGasUsed) === toBigInt(gasBefore) + toBigInt(gasUsed)
 }
 
 const checkLogs = (logs: readonly JsonObject[], filter: JsonObject): readonly Finding[] => {
@@ -210,8 +243,15 @@ const checkLogs = (logs: readonly JsonObject[], filter: JsonObject): readonly Fi
     knownFor: 'every chain',
     isEvidence: false,
   }
+  const lasting: Finding = {
+    rule: 'logs that are asked for are not removed',
+    holds: logs.every(({ removed }) => removed !== true),
+    block: undefined,
+    knownFor: 'Ethereum',
+    isEvidence: false,
+  }
   const blocks = groupByBlock(logs)
-  if (blocks === undefined) return [matches] // pending logs have no block
+  if (blocks === undefined) return [matches, lasting] // pending logs have no block
   const block = blocks[0]?.number
   const isEvidence = blocks.some(({ logs: [first, ...others] }) =>
     others.some(({ transactionHash }) => !isSameHex(transactionHash, first?.['transactionHash'])),
@@ -224,7 +264,7 @@ const checkLogs = (logs: readonly JsonObject[], filter: JsonObject): readonly Fi
     isEvidence,
   }
   const isUnfiltered = topics.every(each => each === undefined) && [undefined, null].includes(filter['address'] as undefined | null)
-  if (!isUnfiltered) return [matches, order]
+  if (!isUnfiltered) return [matches, lasting, order]
   const whole: Finding = {
     rule: 'the logs of whole blocks have indexes in sequence',
     holds: blocks.every(each => isInSequence(each.logs, 0)),
@@ -232,7 +272,7 @@ const checkLogs = (logs: readonly JsonObject[], filter: JsonObject): readonly Fi
     knownFor: 'Ethereum',
     isEvidence,
   }
-  return [matches, order, whole]
+  return [matches, lasting, order, whole]
 }
 
 interface LogsOfBlock {

@@ -296,7 +296,7 @@ export const liesIn = (world: LiesWorld): readonly LieCase[] => {
       question: byHash,
       tale: inBlocks(each => ({
         ...each,
-        transactions: (each['transactions'] as readonly Json[]).map(one => (typeof one === 'string' ? toWord(5) : one)),
+        transactions: (each['transactions'] as readonly Json[]).map((one, i) => (typeof one === 'string' ? toWord(5 + i) : one)),
       })),
     },
     {
