@@ -330,6 +330,8 @@ const parts: Readonly<Record<string, Part>> = {
 const main = async (): Promise<void> => {
   if (skipWithoutChromium !== false) throw new Error(skipWithoutChromium)
   const names = process.argv.slice(2)
+  const unknown = names.find(name => !Object.hasOwn(parts, name))
+  if (unknown !== undefined) throw new Error(`there is no part "${unknown}": expected ${Object.keys(parts).join(', ')}`)
   if (names.length === 0) rmSync(allDir, { recursive: true, force: true })
   for (const dir of [allDir, docsDir]) mkdirSync(dir, { recursive: true })
   const opened = await openScreenshotDeployment()
