@@ -115,18 +115,18 @@ const processProblems = ({ health, families, refusedSockets, cpu, now }: Observe
   const problem = (alert: string, isWrong: boolean, text: string, severity: GatewayProblem['severity'] = 'warning') =>
     isWrong ? [{ alert, severity, text, network: null }] : []
   const isZero = (metric: { readonly name: string }): boolean => gauges.seriesOf(metric).some(({ values }) => values[0] === 0)
+  const [fullest = { limit: '', share: 0 }] = gauges
+    .seriesOf(metrics.storeUsedShare)
+    .map(({ labels: { limit = '' }, values: [share = 0] }) => ({ limit, share }))
+    .sort((one, other) => other.share - one.share)
   const expiry = Math.min(...gauges.seriesOf(metrics.tlsCertificateExpiry).map(({ values }) => (values[0] ?? 0) * 1_000)) - now
   return [
     ...problem(store.outage === 'emptied' ? 'TollgateStoreEmptied' : 'TollgateStoreFails', !store.usable, store.reason ?? '', 'critical'),
-    ...gauges
-      .seriesOf(metrics.storeUsedShare)
-      .flatMap(({ labels, values: [share = 0] }) =>
-        problem(
-          'TollgateStoreFull',
-          share > maxUsedShare,
-          `${formatPercent(share)} of the ${labels['limit']} of the store are in use: at 100 % calls are refused`,
-        ),
-      ),
+    ...problem(
+      'TollgateStoreFull',
+      fullest.share > maxUsedShare,
+      `${formatPercent(fullest.share)} of the ${fullest.limit} of the store are in use: at 100 % calls are refused`,
+    ),
     ...problem('TollgateWorkersMissing', (workers.missing ?? 0) > 0, `${workers.missing} workers accept no calls`),
     ...problem(
       'TollgateMemoryForCallers',
