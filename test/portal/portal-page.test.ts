@@ -755,7 +755,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.check('form[aria-label="Create a token"] [name=readOnly]')
     await page.click('button:has-text("Create a token")')
     await page.waitForSelector(
-      'tr:has-text("ci"):has(td[data-label="May"]:has-text("read")):has(td[data-label="Last used"]:has-text("never"))',
+      'tr:has-text("ci"):has(td[data-label="Rights"]:has-text("read-only")):has(td[data-label="Last used"]:has-text("never"))',
     )
     await page.route('**/tokens/*', route => route.fulfill({ status: 404, json: { error: { code: 'x', message: 'no such token' } } }))
     await page.click('button[aria-label="Revoke ci"]')
