@@ -53,7 +53,7 @@ export const openPrimary = async (
   try {
     const rpc = await resolvePort(config.gateway.listen.rpc)
     const metrics = createMetricsRegistry()
-    collectProcessMetrics(metrics, version)
+    collectProcessMetrics(metrics, version, systemClock)
     const isServed = (network: string) => current.networks.some(({ name }) => name === network)
     const errorCategoryOf: SharedHeadsOptions['errorCategoryOf'] = network => (error, method) =>
       current.networks.find(({ name }) => name === network)?.methods.errorCategory(error, method)

@@ -1,18 +1,22 @@
 import { readdirSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { Clock } from './clock.ts'
 import { droppedLineCount } from './line-writer.ts'
 import type { Metrics } from './metrics.ts'
 import { readMaxOpenFiles } from './socket-limits.ts'
 import { systemMetricDefinitions } from './system-metric-definitions.ts'
 
+/** Metrics are read by several: Prometheus, `top` and each open page of operators. Within this time they read the same. */
+const delayWindowMs = 3_000
+
 /** Timers are set this far ahead to measure the delay of the event loop. */
 const delayResolutionMs = 20
 
 /** Measured when metrics are read: a gateway that nobody scrapes pays nothing. Returns how to stop. */
-export const collectProcessMetrics = (metrics: Metrics, version: string): (() => void) => {
+export const collectProcessMetrics = (metrics: Metrics, version: string, clock: Pick<Clock, 'monotonic'>): (() => void) => {
   metrics.gauge(systemMetricDefinitions.buildInfo, { version, node: process.version }).set(1)
   const measures = [measureCpu(metrics), measureDroppedLines(metrics), measureMemory(metrics), measureFiles(metrics)]
-  const { measure: measureDelay, stop } = measureEventLoopDelay(metrics)
+  const { measure: measureDelay, stop } = measureEventLoopDelay(metrics, clock)
   const stopCollecting = metrics.collect(() => [...measures, measureDelay].forEach(measure => measure()))
   return () => {
     stopCollecting()
@@ -58,14 +62,18 @@ const measureFiles = (metrics: Metrics): (() => void) => {
   return () => open.set(readdirSync('/proc/self/fd').length)
 }
 
-const measureEventLoopDelay = (metrics: Metrics): { measure(): void; stop(): void } => {
+const measureEventLoopDelay = (metrics: Metrics, clock: Pick<Clock, 'monotonic'>): { measure(): void; stop(): void } => {
   const delays = monitorEventLoopDelay({ resolution: delayResolutionMs })
   const gauge = metrics.gauge(systemMetricDefinitions.eventLoopDelayP99, {})
+  let beganAtMs: number | undefined
   return {
     measure() {
+      const now = clock.monotonic()
+      if (beganAtMs !== undefined && now - beganAtMs < delayWindowMs) return
       gauge.set(delays.count === 0 ? 0 : toDelaySeconds(delays.percentile(99)))
       delays.reset()
       delays.enable()
+      beganAtMs = now
     },
     stop: () => void delays.disable(),
   }

@@ -159,6 +159,6 @@ export const systemMetricDefinitions = {
     name: 'nodejs_eventloop_lag_p99_seconds',
     type: 'gauge',
     labels: [],
-    help: 'By how much the latest timer of 99 % was late, since the last scrape, in the process where it is longest. Measured from the first scrape on.',
+    help: 'By how much the latest timer of 99 % was late, since the last scrape that was at least 3 s before, in the process where it is longest. Measured from the first scrape on.',
   },
 } as const satisfies Readonly<Record<string, TypedMetric>>

@@ -282,7 +282,15 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
       editAlertSettings(store, account, before => ({ ...before, monthly: [60] })),
       editAlertSettings(other, account, before => ({ ...before, email: true })),
     ])
-    t.same(await readAlertSettings(store, account), { account, webhook, daily: [50], monthly: [60], email: true, ...defaultRateRule })
+    t.same(await readAlertSettings(store, account), {
+      account,
+      webhook,
+      daily: [50],
+      monthly: [60],
+      email: true,
+      networks: [],
+      ...defaultRateRule,
+    })
   })
 
   t.test('a session that is ended while it is renewed stays ended', async t => {

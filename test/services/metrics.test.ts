@@ -1,10 +1,14 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { mergeMetrics } from '../../src/cluster/merge-metrics.ts'
+import { collectProcessMetrics } from '../../src/services/process-metrics.ts'
+import { systemClock } from '../../src/services/clock.ts'
 import { formatMetrics, withLabels, createMetricsRegistry } from '../../src/services/metrics.ts'
 import type { TypedMetric } from '../../src/services/metrics.ts'
+import { TestClock } from '../support/fakes.ts'
 
 const requests = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', labels: ['network', 'text'] } as const
 const counts = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', labels: ['x'] } as const
@@ -147,4 +151,25 @@ t.test('the series of a network are removed without those of others, by some of 
   metrics.removeSeries({ network: 'b' })
   metrics.removeSeries({ network: 'a' })
   t.same(left(), [])
+})
+
+t.test('the lag of the event loop is the same for all who read metrics at the same time', async t => {
+  const metrics = createMetricsRegistry()
+  const clock = new TestClock()
+  const stop = collectProcessMetrics(metrics, '1.2.3', clock)
+  t.teardown(stop)
+  const read = () => metrics.families().find(({ name }) => name === metricDefinitions.eventLoopDelayP99.name)?.series[0]?.values[0] ?? 0
+  t.equal(read(), 0, 'it is measured from now on')
+  const until = systemClock.monotonic() + 300
+  // The monitor has begun with its first timer.
+  await setTimeout(50)
+  while (systemClock.monotonic() < until);
+  await setTimeout(50)
+  t.equal(read(), 0, 'so soon nothing is told')
+  clock.advance(3_000)
+  const lag = read()
+  t.ok(lag > 0.15, `the loop stood for 250 ms: ${lag}`)
+  t.equal(read(), lag, 'for the next one too')
+  clock.advance(3_000)
+  t.ok(read() < lag, 'a new time begins')
 })

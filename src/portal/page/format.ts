@@ -57,10 +57,12 @@ const hourFrom = (time: number): string => `${clockOf(time)}\u2060–\u2060${clo
 export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string =>
   iso === null ? withoutTime : `${iso.slice(0, 10)} ${hourFrom(Date.parse(iso))}\u00a0UTC`
 
-/** `12:00`: when an hour began, where a title says that it is UTC; `Jan 15 12:00` where that is not today. */
-export const formatHourOf = (iso: string, now: number): string => {
-  const time = clockOf(Date.parse(iso))
-  return iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? time : `${formatDay(new Date(iso))} ${time}`
+/** `12:00` and `14:00`: when hours began, where a title says that it is UTC; `Jan 15 12:00`, both, where one of them is not of today. */
+export const formatFirstAndLast = (first: string, last: string, now: number): readonly [first: string, last: string] => {
+  const today = new Date(now).toISOString().slice(0, 10)
+  const areToday = first.startsWith(today) && last.startsWith(today)
+  const format = (iso: string): string => `${areToday ? '' : `${formatDay(new Date(iso))} `}${clockOf(Date.parse(iso))}`
+  return [format(first), format(last)]
 }
 
 /** `18:00–19:00 compared with 17:00–18:00 UTC`: an hour, and the one before it. */

@@ -218,6 +218,17 @@ t.test('answers of a real node', async t => {
     t.ok(await accepts([]))
   })
 
+  t.test('logs of a block whose indexes leave one out between two receipts are refused', async t => {
+    const { receipts, block } = taught
+    const plugin = openVerify()
+    const accepts = (value: Json) => plugin.accepts('eth_getBlockReceipts', [block['number']!], value)
+    const last = receipts.findLastIndex(({ logs }) => logs.length > 0)
+    t.ok(last > receipts.findIndex(({ logs }) => logs.length > 0), 'two receipts have logs')
+    const next = (log: JsonMembers) => ({ ...log, logIndex: `0x${(Number(log['logIndex']) + 1).toString(16)}` })
+    t.ok(await accepts(receipts))
+    t.notOk(await accepts(withElement(receipts, last, receipt => ({ ...receipt, logs: receipt.logs.map(next) }))))
+  })
+
   t.test('a transaction at another position than the requested one is refused', async t => {
     const accepts = (position: string) =>
       openVerify().accepts('eth_getTransactionByBlockNumberAndIndex', ['latest', position], taught.fullBlock.transactions[1]!)

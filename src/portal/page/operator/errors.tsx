@@ -7,7 +7,7 @@ import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatHourOf, formatNumber, formatOutcome } from '../format.ts'
+import { formatFirstAndLast, formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -87,12 +87,15 @@ export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
       {
         title: text.hours,
         isTime: true,
-        cell: ({ firstHour, lastHour }) => (
-          <>
-            {formatHourOf(firstHour, now.value)}
-            {firstHour !== lastHour && <span class="line">{formatHourOf(lastHour, now.value)}</span>}
-          </>
-        ),
+        cell: ({ firstHour, lastHour }) => {
+          const [first, last] = formatFirstAndLast(firstHour, lastHour, now.value)
+          return (
+            <>
+              <span class="one-line">{first}</span>
+              {last !== first && <span class="line one-line">– {last}</span>}
+            </>
+          )
+        },
       },
       ...(account === undefined
         ? [

@@ -105,7 +105,7 @@ export const operatorTexts = {
     notLogged: 'No requests are logged: gateway.yaml has requestLog.enabled: false',
     kept: 'Requests are kept for',
     account: 'Account',
-    noParams: 'Parameters are shown to the account alone.',
+    noParams: 'Other parameters are shown to the account alone.',
   },
   accountUsage: {
     ranges: { '1': 'Today (UTC)', '7': '7 days', '31': '31 days' },
@@ -165,7 +165,7 @@ export const operatorTexts = {
     memory: 'Memory',
     resident: 'resident',
     nearLimit: 'Near their limit',
-    noneNearLimit: 'No account has used three quarters of its credits of today.',
+    noneNearLimit: 'No active account has used three quarters of its credits of today.',
     account: 'Account',
     used: 'Credits used today',
     spent: 'used up',
