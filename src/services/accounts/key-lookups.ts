@@ -209,18 +209,24 @@ export class ChangeCheck {
   }
 
   #start(requestedAt: number): void {
+    this.#checkingSince = requestedAt
     try {
       const total = this.#known?.total
       const changed =
         total === undefined
           ? this.#store.changeCounts()
-          : thenMaybe(this.#store.changeCount(), count => (count === total ? undefined : this.#store.changeCounts()))
-      this.#checkingSince = requestedAt
+          : thenMaybe(this.#store.changeCount(), count => (count === total ? undefined : this.#readCounts()))
       if (changed instanceof Promise) this.#checking = this.#await(changed, requestedAt)
       else this.#record(changed, requestedAt)
     } catch (error) {
       this.recordOutage(error)
     }
+  }
+
+  /** The store has just answered: calls wait for it again. */
+  #readCounts(): MaybePromise<ChangeCounts> {
+    this.#checkingSince = this.#clock.monotonic()
+    return this.#store.changeCounts()
   }
 
   async #await(changed: Promise<ChangeCounts | undefined>, requestedAt: number): Promise<void> {
