@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import t from '../support/tap.ts'
 import type { NodesJson } from '../../src/portal/operations/node-operations.ts'
 import { listProblems } from '../../src/portal/operator/problems.ts'
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { networkFile } from '../support/deployment.ts'
 import { storeEvidence } from '../support/stored-evidence.ts'
@@ -257,10 +257,20 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click(`text="${changeAccount}"`)
     await page.fill('dialog [name=label]', 'half typed')
     await context.clearCookies()
+    let late: Route | undefined
+    await page.route('**/api/v1/session', route => (late === undefined ? void (late = route) : route.continue()))
+    await page.evaluate('void document.dispatchEvent(new Event("visibilitychange"))')
+    await waitUntil(() => late !== undefined)
     await page.click('dialog [type=submit]')
     await page.fill('[name=token]', adminToken)
     await page.keyboard.press('Enter')
     await page.waitForSelector('h1:has-text("alice")')
+    await page.waitForSelector('dialog [type=submit]')
+    // A request from before the sign-in is refused after it.
+    const refused = page.waitForResponse(response => response.status() === 401)
+    await late?.fulfill({ status: 401, json: { error: { code: 'not-signed-in', message: 'sign in first' } } })
+    await refused
+    await page.unroute('**/api/v1/session')
     await page.click('dialog [type=submit]')
     await page.waitForSelector('dialog', { state: 'detached' })
     await page.click(`text="${changeAccount}"`)

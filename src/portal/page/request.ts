@@ -61,6 +61,11 @@ const signedOutListeners: (() => void)[] = []
 /** Calls `listener` when a request is refused because nobody is signed in. */
 export const onSignedOut = (listener: () => void): void => void signedOutListeners.push(listener)
 
+let signInCount = 0
+
+/** Somebody is signed in, as the gateway says: that requests from before are refused says nothing any more. */
+export const recordSignIn = (): void => void (signInCount += 1)
+
 type Verb = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 /** Rejects with RequestError alone. */
@@ -70,6 +75,7 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
     // What is only read is read again.
     throw new RequestError(0, verb === 'GET' ? texts.notConnected : texts.notSent)
   }
+  const signInsBefore = signInCount
   const response = await fetch(url, {
     method: verb,
     ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
@@ -85,7 +91,7 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
   if (isEmpty) return undefined as T
   if (response.ok && verb === 'GET') lastReadAt.value = Date.now()
   if (response.ok) return json
-  if (response.status === 401) for (const listener of signedOutListeners) listener()
+  if (response.status === 401 && signInsBefore === signInCount) for (const listener of signedOutListeners) listener()
   throw new RequestError(response.status, json.error.message, json.error)
 }
 

@@ -2,7 +2,7 @@ import { computed, effect, signal } from '@preact/signals'
 import type { AccountReport } from '../../routes/account.ts'
 import type { SessionJson } from '../../routes/session.ts'
 import { clockOffsetMs } from '../clock.ts'
-import { get, isFirstRequest, onSignedOut, reportConnection } from '../request.ts'
+import { get, isFirstRequest, onSignedOut, recordSignIn, reportConnection } from '../request.ts'
 import { endSession, followOtherTabs, hasEnded } from '../session-end.ts'
 import { developerTexts } from './developer-texts.ts'
 
@@ -29,6 +29,7 @@ export const loadSession = async (): Promise<void> => {
   // Somebody else has signed in, in another tab of this browser: nothing of the person before may stay.
   if (lastPerson !== undefined && lastPerson !== found.person.id) return location.reload()
   session.value = found
+  recordSignIn()
   hasEnded.value = false
 }
 
