@@ -229,8 +229,11 @@ export interface StoreDetails {
   allUsageCounts(hours?: HourRange): AsyncIterable<UsageCount>
 }
 
+/** What a store may have a limit of. */
+export const storeLimits = ['memory', 'clients'] as const
+
 /** How much of a limit of the store is used, from 0 to 1: of several nodes, at the fullest. */
-export type UsedShares = Readonly<Partial<Record<'memory' | 'clients', number>>>
+export type UsedShares = Readonly<Partial<Record<(typeof storeLimits)[number], number>>>
 
 /** For a store whose day is wrong because a clock was. */
 export interface ClockRepair {

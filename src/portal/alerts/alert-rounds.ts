@@ -30,7 +30,7 @@ export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
   readonly allowedSubnets: readonly string[]
   /** Undefined where operators are told of nothing. */
   readonly operators?: Pick<OperatorAlertOptions, 'receivers' | 'operatorUrl'> | undefined
-  incidents: SharedIncidentsOptions['incidents']
+  readonly incidents: SharedIncidentsOptions['incidents']
 }
 
 /** Of several gateways, one at a time does a round. */

@@ -8,6 +8,7 @@ import { addDelivery, listOperatorDeliveries } from './delivery-records.ts'
 import type { Delivery, OperatorAlert, OperatorDelivery } from './delivery-records.ts'
 import type { WebhookFormat } from './message-format.ts'
 import type { SharedIncident } from './shared-incidents.ts'
+import type { WebhookTarget } from './webhook-message.ts'
 import { operatorsId } from './webhook-signature.ts'
 
 /** `portal.operatorAlerts` of gateway.yaml. */
@@ -81,11 +82,16 @@ export class OperatorAlerts {
       return { kind: 'email', to: receiver, footer: operatorUrl === undefined ? [] : [`The operator’s page: ${operatorUrl}`] }
     const found = receivers.webhooks[receiver]
     if (found === undefined) return { kind: 'none', why: 'gateway.yaml has no such webhook any more' }
-    const webhook = { url: found.url.reveal(), format: found.format, salt: receiver } // as deriveOperatorKey() has it
-    // The operator has chosen the address.
-    return { kind: 'webhook', webhook: { account: operatorsId, webhook, isAllowed: () => true } }
+    return { kind: 'webhook', webhook: operatorTarget(receiver, found) }
   }
 }
+
+/** The operator has chosen the address. The salt is that of deriveOperatorKey(). */
+export const operatorTarget = (name: string, { url, format }: Pick<OperatorWebhook, 'url' | 'format'>): WebhookTarget => ({
+  account: operatorsId,
+  webhook: { url: url.reveal(), format, salt: name },
+  isAllowed: () => true,
+})
 
 const severityOf = ({ severity }: OperatorWebhook) => severity !== undefined && { severity }
 

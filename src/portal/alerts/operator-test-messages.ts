@@ -4,11 +4,11 @@ import { randomId } from '../people/random-tokens.ts'
 import { mailOutcome } from './delivery-attempts.ts'
 import type { DeliveryChannel } from './delivery-records.ts'
 import { describeTest, formatMessage } from './message-format.ts'
+import { operatorTarget } from './operator-alerts.ts'
 import type { OperatorReceivers } from './operator-alerts.ts'
 import { sendWebhookMessage } from './webhook-message.ts'
 import type { WebhookTester } from './webhook-message.ts'
 import type { DeliveryOutcome } from './webhook-request.ts'
-import { operatorsId } from './webhook-signature.ts'
 
 interface OperatorAlertTester extends Omit<WebhookTester, 'allowedSubnets'> {
   /** Undefined without a mail server. */
@@ -35,11 +35,14 @@ export const testOperatorAlerts = async (
       const isSent = await sendMail?.({ to: receiver, subject: text, text: `${text}\n` })
       return { channel: 'email' as const, receiver, ...mailOutcome(isSent === true) }
     }),
-    ...Object.entries(webhooks).map(async ([receiver, { url, format }]) => {
-      const webhook = { url: url.reveal(), format, salt: receiver }
-      const target = { account: operatorsId, webhook, isAllowed: () => true }
+    ...Object.entries(webhooks).map(async ([receiver, webhook]) => {
       const body = formatMessage(webhook, message, brand)
-      const outcome = await sendWebhookMessage(sender, target, { id: randomId('msg_'), body }, new AbortController().signal)
+      const outcome = await sendWebhookMessage(
+        sender,
+        operatorTarget(receiver, webhook),
+        { id: randomId('msg_'), body },
+        new AbortController().signal,
+      )
       return { channel: 'webhook' as const, receiver, ...outcome }
     }),
   ])

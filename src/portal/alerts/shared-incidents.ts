@@ -58,11 +58,13 @@ export class SharedIncidents {
       const id = [operatorsId, network, node, kind, methodClass].join(' ')
       const value: IncidentRecord = { network, node, kind, class: methodClass, severity, text, began: isoTime(began), seen }
       const found = reported.get(id)
-      const known = found && recordOf(found)
-      // Where another gateway is quicker, it has seen the same.
-      if (found === undefined || known === undefined)
+      if (found === undefined) {
+        // Where another gateway is quicker, it has seen the same.
         await store.addRecord('incident', { id, account: operatorsId, value: toJson(value), expires: neverExpires })
-      else if (known.hasEnded === true) {
+        continue
+      }
+      const known = recordOf(found)
+      if (known.hasEnded === true) {
         // Everybody was told that it has ended: it begins again where this gateway could not report it.
         const again: IncidentRecord = { ...value, began: isoTime(began > known.seen ? began : seen) }
         if (seen > known.seen) await store.replaceRecord('incident', found, toJson(again), neverExpires)
