@@ -13,7 +13,7 @@ type RequestGroup = 'all' | HistoryAge
 
 interface FailureCount {
   readonly failures: number
-  /** When the node is no longer deprioritized, on the monotonic clock. */
+  /** When a request may try the node again, on the monotonic clock; Infinity while one does. */
   readonly until: number
 }
 
@@ -35,15 +35,26 @@ export class Deprioritizer {
     this.#services = services
   }
 
-  /** After `openFor` one more failure of such a request is enough to begin anew. */
+  /** Until a request may try the node after `openFor`; the others wait for what becomes of it. */
   isDeprioritized(request: Request): boolean {
-    const counts = this.#countsByMethod.get(request.method)
-    if (counts === undefined) return false
     const now = this.#services.clock.monotonic()
-    return this.#groupsOf(request).some(group => {
-      const { failures, until } = counts.get(group) ?? { failures: 0, until: 0 }
-      return failures >= minFailuresInRow && now < until
-    })
+    return this.#deprioritizedCountsOf(request).some(({ until }) => now < until)
+  }
+
+  /** The node gets the request, and is tried with it where it is time for that. Returns how to end that: undefined where nothing was learned. */
+  begin(request: Request): ((isAnswered: boolean | undefined) => void) | undefined {
+    const { clock } = this.#services
+    const counts = this.#countsByMethod.get(request.method)
+    const tried = this.#deprioritizedCountsOf(request).filter(({ until }) => until <= clock.monotonic())
+    if (counts === undefined || tried.length === 0) return undefined
+    for (const { group, failures } of tried) counts.set(group, { failures, until: Infinity })
+    return isAnswered => {
+      const until = clock.monotonic() + (isAnswered === undefined ? 0 : this.#options.openFor)
+      for (const { group } of tried) {
+        const count = counts.get(group)
+        if (count?.until === Infinity) counts.set(group, { ...count, until })
+      }
+    }
   }
 
   /** Another node answered the request to which `upstream` gave the reply. */
@@ -64,6 +75,15 @@ export class Deprioritizer {
     if (counts === undefined) return
     for (const group of this.#groupsOf(request)) counts.delete(group)
     if (counts.size === 0) this.#countsByMethod.delete(request.method)
+  }
+
+  #deprioritizedCountsOf(request: Request): readonly (FailureCount & { readonly group: RequestGroup })[] {
+    const counts = this.#countsByMethod.get(request.method)
+    if (counts === undefined) return []
+    return this.#groupsOf(request).flatMap(group => {
+      const count = counts.get(group)
+      return count === undefined || count.failures < minFailuresInRow ? [] : [{ ...count, group }]
+    })
   }
 
   #groupsOf(request: Request): readonly RequestGroup[] {

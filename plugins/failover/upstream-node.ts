@@ -85,7 +85,8 @@ export abstract class UpstreamNode {
     const { clock } = this.#services
     const isProbe = this.state.rateLimit?.begin() === true
     const endProof = this.state.beginProof(methodClass)
-    let isProven: boolean | undefined = false
+    const endTrial = this.#deprioritizer?.begin(call.context.request)
+    let isAnswered: boolean | undefined = false
     const startedAt = clock.monotonic()
     const attempt = new NodeAttempt(call.signal ?? call.origin.signal, alternatives, startedAt)
     const number = (this.#attemptCount += 1)
@@ -100,10 +101,11 @@ export abstract class UpstreamNode {
         startedAt,
       )
       outcome = this.#recordReply(reply, methodClass, call)
-      isProven = reply.source === 'gateway' || attempt.isCanceled ? undefined : !isFailure(reply)
+      isAnswered = reply.source === 'gateway' || attempt.isCanceled ? undefined : !isFailure(reply)
       return reply
     } finally {
-      endProof?.(isProven)
+      endProof?.(isAnswered)
+      endTrial?.(isAnswered)
       const endedAt = clock.monotonic()
       attempt.end()
       this.#inFlight.delete(number)

@@ -102,6 +102,45 @@ t.test('a node that fails what others answer', async t => {
     t.equal(valueOrErrorCode(await request(getLogs())), 'a')
   })
 
+  t.test('is tried by one request at a time after each period, however long that takes and however many come', async t => {
+    const silent: Responder = ({ signal }) =>
+      new Promise(resolve => signal?.addEventListener('abort', () => resolve(refuse('unavailable', { source: 'node', fault: 'caller' }))))
+    const { request, countOf, advance } = openFailover(
+      t,
+      { a: silent, b: () => fakeResult('b', { upstream: 'b' }) },
+      { hedge: true, breaker: { openFor: 1000 } },
+    )
+    const calls: Promise<Reply>[] = []
+    const call10PerSecond = async (seconds: number) => {
+      for (let i = 0; i < 10 * seconds; i++) {
+        calls.push(request(getLogs()))
+        await advance(100)
+      }
+    }
+    await call10PerSecond(12)
+    const before = countOf('a')
+    await call10PerSecond(60)
+    t.equal(countOf('a') - before, 10, 'one each 6 s: 5 s until it is hedged, and a period')
+    await advance(5000)
+    t.ok((await Promise.all(calls)).every(reply => valueOrErrorCode(reply) === 'b'))
+  })
+
+  t.test('is tried by the next request when the caller of a trial has left', async t => {
+    let reply: Reply | Promise<Reply> = internal()
+    const { request, requestMany, countOf, clock } = openNodes(t, () => reply)
+    await requestMany(5)
+    clock.advance(5000)
+    let leave: (reply: Reply) => void = () => undefined
+    reply = new Promise(resolve => (leave = resolve))
+    const trial = request(getLogs())
+    await requestMany(5)
+    t.equal(countOf('a'), 6)
+    leave(refuse('unavailable', { source: 'gateway', fault: 'caller' }))
+    await trial
+    reply = fakeResult('a')
+    t.equal(valueOrErrorCode(await request(getLogs())), 'a')
+  })
+
   t.test('is requested all the same when no other can answer', async t => {
     let b: Reply = fakeResult('b')
     const { requestMany, request, requested } = openNodes(
