@@ -551,6 +551,51 @@ t.test('who names a network during its outage is told of it within a day of its 
   t.equal(receiver.received.length, 2)
 })
 
+t.test('who was told that an outage began is told of its end, also weeks later', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, services } = scenario
+  const receiver = await receiverFor(t)
+  await changeAlerts(services, 'acc_1', { webhook: receiver.url, daily: [], monthly: [], networks: ['devnet'] })
+  const seen = new SeenIncidents()
+  const gateway = seen.gateway(scenario, {})
+  seen.begin(clock)
+  for (let day = 0; day < 20; day += 1) {
+    await roundsFor(scenario, 10_000, gateway)
+    clock.advance(dayMs)
+  }
+  await roundsFor(scenario, 10_000, gateway)
+  seen.end(clock)
+  await roundsFor(scenario, endedMs, gateway)
+  t.same(
+    receiver.received.map(({ json }) => json.type),
+    ['incident.began', 'incident.ended'],
+  )
+})
+
+t.test('when the clock goes back by hours, ends are told in time, and what begins again is told', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock } = scenario
+  const receiver = await receiverFor(t)
+  const seen = new SeenIncidents()
+  const gateway = seen.gateway(scenario, { webhooks: { 'on-call': { url: new Secret(receiver.url), format: 'standard' } } })
+  const sent = () => receiver.received.map(({ json }) => `${json.type} ${json.data.kind}`)
+  seen.begin(clock)
+  seen.begin(clock, { node: 'node-1', kind: 'unreachable', severity: 'warning' })
+  await roundsFor(scenario, warningDelayMs + 20_000, gateway)
+  const began = ['incident.began down', 'incident.began unreachable']
+  t.same(sent().sort(), began)
+  clock.shiftWallClock(-3 * hourMs)
+  await roundsFor(scenario, 30_000, gateway)
+  seen.end(clock)
+  await roundsFor(scenario, endedMs, gateway)
+  const ended = ['incident.ended down', 'incident.ended unreachable']
+  t.same(sent().sort(), [...began, ...ended])
+  clock.shiftWallClock(-3 * hourMs)
+  seen.begin(clock)
+  await roundsFor(scenario, 30_000, gateway)
+  t.same(sent().sort(), ['incident.began down', ...began, ...ended])
+})
+
 t.test('alerts are for networks that the gateway has; one that it has no more may stay', async t => {
   const { services, store } = await new AlertScenario(t).open()
   await t.rejects(changeAlerts(services, 'acc_1', { networks: ['devnte'] }), {

@@ -10,7 +10,7 @@ import { alertBuckets, hasReceiver, listAlertSettings, maxThresholds } from './a
 import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './delivery-attempts.ts'
 import type { DelivererOptions, DeliveryTarget, FindTarget } from './delivery-attempts.ts'
-import { addDelivery, listDeliveries } from './delivery-records.ts'
+import { addDelivery, listDeliveries, replaceDelivery } from './delivery-records.ts'
 import type { AccountDelivery, AlertContent, Delivery } from './delivery-records.ts'
 import { updateIncidents } from './incidents.ts'
 import { contentsOfOutage, outagesOf } from './network-outages.ts'
@@ -115,9 +115,23 @@ export class AlertRounds {
       // Another gateway may be quicker.
       if (await addDelivery(store, delivery)) known.set(delivery.id, delivery)
     }
+    await this.#keepOf(outages, known)
     for (const delivery of known.values()) {
       const isWanted = delivery.channel === 'webhook' ? webhook !== undefined : email
       if (isWanted && isDue(delivery, clock.now())) this.#start(delivery.id, each => this.#accountTarget(each, settings))
+    }
+  }
+
+  /** While an outage lasts, it is known who was told that it began: they are told of its end. */
+  async #keepOf(outages: readonly NetworkOutage[], known: ReadonlyMap<string, AccountDelivery>): Promise<void> {
+    const { store, clock } = this.#options
+    const now = clock.now()
+    for (const delivery of known.values()) {
+      const { message, state, expires } = delivery
+      if (message.type !== 'incident.began' || state === 'pending' || expires > now + deliveryRetentionMs) continue
+      const { network, kind, began } = message.data
+      if (outages.some(each => each.network === network && each.kind === kind && each.began === began))
+        await replaceDelivery(store, { ...delivery, expires: now + dayMs + deliveryRetentionMs })
     }
   }
 

@@ -47,14 +47,16 @@ export class SharedIncidents {
     const { store, clock } = this.#options
     const incidents = (await this.#options.incidents()).list()
     const now = clock.now()
-    if (this.#hasFailed || now - this.#reportedAt > endedAfterMs) this.#reportsSince = now
+    if (this.#hasFailed || Math.abs(now - this.#reportedAt) > endedAfterMs) this.#reportsSince = now
     this.#hasFailed = true
     // Also where there is nothing to report: that it can be reported is known then.
-    const reported = new Map((await store.records('incident', operatorsId)).map(record => [record.id, record]))
+    const reported = new Map((await this.#records(now)).map(record => [record.id, record]))
     for (const { network, node = null, kind, class: methodClass, text, severity, began, ended } of incidents) {
       // Reports are kept in the store: its outage would be told when it is over.
-      if (network === undefined || severity === 'info' || (ended ?? now) < this.#reportedAt) continue
+      if (network === undefined || severity === 'info') continue
       const seen = ended ?? now
+      // Reported before; after now is what ended before the clock went back.
+      if (seen < Math.min(this.#reportedAt, now) || seen > now) continue
       const id = [operatorsId, network, node, kind, methodClass].join(' ')
       const value: IncidentRecord = { network, node, kind, class: methodClass, severity, text, began: isoTime(began), seen }
       const found = reported.get(id)
@@ -73,6 +75,16 @@ export class SharedIncidents {
     }
     this.#reportedAt = now
     this.#hasFailed = false
+  }
+
+  /** What the store has. Where the clock went back, what was seen by its former time counts as seen now. */
+  async #records(now: number): Promise<readonly StoredRecord[]> {
+    const { store } = this.#options
+    const records = await store.records('incident', operatorsId)
+    const future = records.filter(record => recordOf(record).seen > now + endedAfterMs)
+    if (future.length === 0) return records
+    for (const record of future) await store.replaceRecord('incident', record, toJson({ ...recordOf(record), seen: now }), record.expires)
+    return store.records('incident', operatorsId)
   }
 
   /** Those that last, and those of whose end not everybody was told. */
