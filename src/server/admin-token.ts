@@ -6,7 +6,8 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { networkOf } from '../util/address-set.ts'
 import { AttemptLimit } from '../util/attempt-limit.ts'
-import { bearerTextOf, bearerTokenOf, isJwtText } from './bearer-token.ts'
+import { isJwt } from '../util/key-mask.ts'
+import { bearerTextOf, bearerTokenOf } from './bearer-token.ts'
 import type { ReadBearer } from './bearer-token.ts'
 import type { ReadClientAddress } from './client-address.ts'
 
@@ -35,7 +36,7 @@ export class AdminToken {
     const token = options.token.reveal()
     this.#digest = digest(token)
     // Where the operator has chosen a JWT, each could be the token.
-    this.#readBearer = isJwtText(token) ? bearerTextOf : bearerTokenOf
+    this.#readBearer = isJwt(token) ? bearerTextOf : bearerTokenOf
   }
 
   /** Is this the token? `retryAfter`, in seconds, when too many guesses came from the network of the request. */

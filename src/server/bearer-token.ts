@@ -1,13 +1,9 @@
 import type { IncomingMessage } from 'node:http'
+import { isJwt } from '../util/key-mask.ts'
 
 type RequestHeaders = Pick<IncomingMessage, 'headers'>
 
 export type ReadBearer = (request: RequestHeaders) => string | undefined
-
-/** A JWS in compact form, of which the header begins with `{"` (RFC 7515). */
-const jwtPattern = /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/
-
-export const isJwtText = (text: string): boolean => jwtPattern.test(text)
 
 /**
  * The token that a request is sent with; undefined without one. What a proxy in front passes on is none: its password, which has another
@@ -15,7 +11,7 @@ export const isJwtText = (text: string): boolean => jwtPattern.test(text)
  */
 export const bearerTokenOf = (request: RequestHeaders): string | undefined => {
   const text = bearerTextOf(request)
-  return text === undefined || isJwtText(text) ? undefined : text
+  return text === undefined || isJwt(text) ? undefined : text
 }
 
 /** The token, whatever its form. */

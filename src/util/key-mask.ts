@@ -1,8 +1,16 @@
+/** What begins as nearly all tokens (JWT) do, `{"`: what is no whole text is recognized by that. */
+const jwtSource = 'eyJ[\\w-]+\\.[\\w-]+\\.[\\w-]*'
+
+/** Is this the form of a token (JWT), as opposed to a key of the gateway: three parts in base64url (RFC 7515, 7.1)? */
+export const isJwt = (text: string): boolean => compactPattern.test(text)
+
+const compactPattern = /^[\w-]+\.[\w-]+\.[\w-]*$/
+
 /**
  * API keys, and tokens (JWT). People paste them where names and parameters belong. So many characters of a key are masked as the whole is: messages quote
  * the beginning of a long name, and of a key the last 6 characters can be computed. `_` may be escaped as in URLs.
  */
-const keySource = 'tg(?:_|%5[Ff])[0-9A-Za-z]{16,}|eyJ[\\w-]+\\.[\\w-]+\\.[\\w-]+'
+const keySource = `tg(?:_|%5[Ff])[0-9A-Za-z]{16,}|${jwtSource}`
 const anyKeyPattern = new RegExp(keySource)
 const everyKeyPattern = new RegExp(keySource, 'g')
 const cutKeyPattern = /(?:tg(?:_|%5[Ff])[0-9A-Za-z]*|eyJ[\w.-]*)$/

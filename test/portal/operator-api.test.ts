@@ -493,7 +493,12 @@ t.test("the operator's API", async t => {
   })
 
   t.test('the password or the token (JWT) of a proxy is no guess: it keeps nobody from signing in, and opens nothing', async t => {
-    for (const authorization of ['Basic dXNlcjpwYXNzd29yZA==', 'Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl']) {
+    const spacedJwt = `${Buffer.from('{ "alg": "RS256" }').toString('base64url')}.eyJzdWIiOiJ4In0.c2lnbmF0dXJl`
+    for (const authorization of [
+      'Basic dXNlcjpwYXNzd29yZA==',
+      'Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl',
+      `Bearer ${spacedJwt}`,
+    ]) {
       const proxied = { 'x-forwarded-for': '198.51.100.2', authorization }
       const browser = createPortalClient(gateway.admin)
       for (let i = 0; i < 6; i += 1) t.equal((await browser.request('GET', '/session', undefined, proxied)).status, 401)

@@ -12,11 +12,6 @@ export type { JwtOptions, JwtVerifier, VerifiedToken } from './token-verifier.ts
 
 type JwtServices = Omit<KeySetServices, 'jose'>
 
-const compactPattern = /^[\w-]+\.[\w-]+\.[\w-]*$/
-
-/** Is this the form of a token, as opposed to an API key: three parts in base64url (RFC 7515, 7.1)? */
-export const isJwt = (text: string): boolean => compactPattern.test(text)
-
 /** The verifier of the tokens that are accepted now; undefined when none are. */
 export interface RunningJwt {
   readonly verifier: JwtVerifier | undefined
