@@ -105,7 +105,7 @@ export class LeaseRenewal implements ScheduledRenewal {
     if (this.#client.dayBoundary.today(now) !== this.lease.day) {
       this.#beginDay(now)
       // For the first call of the day, which has not come yet.
-      if (!this.#isIdle(now)) this.request()
+      if (!this.#isIdle(now) || this.#keptCredits(now) > 0) this.request()
     }
     if (!this.#areAllReturned) void this.#unreturnedLeases?.settle()
     if (this.#isIdle(now) ? !this.#isAtRest(now) : this.lease.hasUnreportedUse) this.request()

@@ -407,6 +407,19 @@ t.test('far from the store', async t => {
     },
   )
 
+  t.test('whenever an account has called last before midnight, it has credits of the new day a minute after it', async t => {
+    for (const secondsBefore of [0.5, 1.5, 1.9, 2, 2.1, 2.5, 3, 5, 10, 15, 19, 20, 21, 25, 30, 59, 60, 61]) {
+      const { cluster, ledgers, chargeFirst } = await startFar(1, Date.UTC(2026, 0, 15, 23, 50))
+      for (const ledger of ledgers) {
+        await chargeFirst(ledger, accountWith(1_000_000), 80)
+        await cluster.advance(dayMs - (cluster.clock.now() % dayMs) - secondsBefore * 1_000, 100)
+        await chargeFirst(ledger, accountWith(1_000_000), 80)
+        await cluster.advance(secondsBefore * 1_000 + 62_000, 100)
+        t.match(ledger.charge(accountWith(1_000_000), 80), { kind: 'charged' }, `${secondsBefore} s`)
+      }
+    }
+  })
+
   t.test('a day after its last call an account keeps nothing, and is evicted', async t => {
     const { cluster, ledgers, chargeFirst, waitAnHour } = await startFar(1)
     for (const ledger of ledgers) {
