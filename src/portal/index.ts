@@ -202,7 +202,15 @@ export const openOperatorApp = (options: OperatorListenerAppOptions) => {
     name: 'the history of traffic',
     clock,
     log,
-    open: async () => new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, read: traffic }),
+    async open() {
+      const opened = new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, read: traffic })
+      const follow = (networks: readonly string[]): Promise<void> =>
+        opened
+          .followOutages(networks)
+          .catch((error: unknown) => log.error({ err: error }, 'calls in outages are not counted because of a bug'))
+      ;(await options.incidents()).onNetworksDown(networks => void follow(networks))
+      return opened
+    },
   })
   const networks = async () => {
     const [found, recorded] = await Promise.all([options.networks(), options.incidents()])

@@ -749,9 +749,6 @@ t.test('the figures of the last minute, or since the start, and those over time'
   t.same(await recent(), [46, 47], 'since the start')
   for (const calls of [15, 15, 15]) await pass(calls)
   t.same(await recent(), [60, 60], 'the last minute')
-  const { newest } = await history.recent()
-  const newestCalls = callFigures(Object.values(newest.counters.networks)).calls
-  t.same([newest.seconds, newestCalls], [15, 15], 'its end; since the reading of just now there is too little')
   failed.add(15)
   for (let i = 0; i < 15; i += 1) duration.observe(0.2)
   hits.add(3)
@@ -792,6 +789,33 @@ t.test('the figures of the last minute, or since the start, and those over time'
     workers.set('2', createMetricsRegistry())
     await pass()
     t.same(history.activity('1h', 'devnet').nodes, [])
+  })
+
+  t.test('calls of a network without a usable node are counted from when that was noticed', async t => {
+    const inOutages = async () =>
+      Array.from((await history.recent()).outages, ([name, { since, counters }]) => [
+        name,
+        clock.now() - since,
+        callFigures(counters === undefined ? [] : [counters]).calls,
+      ])
+    t.same(await inOutages(), [])
+    const registry = createMetricsRegistry()
+    workers.set('3', registry)
+    const { ok } = open(registry)
+    await history.followOutages(['devnet', 'idle'])
+    ok.add(4)
+    clock.advance(2_000)
+    await history.followOutages(['devnet', 'idle'])
+    t.same(
+      await inOutages(),
+      [
+        ['devnet', 2_000, 4],
+        ['idle', 2_000, 0],
+      ],
+      'calls of an outage are those since it was noticed, once',
+    )
+    await history.followOutages([])
+    t.same(await inOutages(), [], 'those of one that has ended are counted no more')
   })
 })
 
@@ -888,6 +912,8 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
     )
   let store: ReturnType<ConstructorParameters<typeof NodeIncidents>[0]['storeStatus']> = {}
   const incidents = new NodeIncidents({ clock, observedNetworks: read, storeStatus: () => store })
+  const down: (readonly string[])[] = []
+  incidents.onNetworksDown(networks => down.push(networks))
   const pass = async (ms: number, ...after: typeof nodes) => {
     clock.advance(ms)
     nodes = after
@@ -917,6 +943,7 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
       ['breaker', false],
     ],
   )
+  t.same(down, [[], ['n']], 'whoever follows outages is told once of each change')
   const since = new Date(clock.now() - 3_000).toISOString()
   const downSince = new NodeIncidents({ clock, observedNetworks: read, storeStatus: () => store })
   const unusable = { name: 'a', usable: false, condition: 'notUsable', because: 'it is down', unusableSince: since } as const
@@ -978,10 +1005,10 @@ t.test('Home names the alert rules whose condition holds now', async t => {
   const problemsOf = (
     registry: ReturnType<typeof createMetricsRegistry>,
     network: typeof figures,
-    { refusedSockets = 0, internal = 0, cpu = 0 } = {},
+    { refusedSockets = 0, internal = 0, cpu = 0, outage = undefined as { calls: number; failedCalls: number } | undefined } = {},
   ) => {
     const families = registry.families()
-    const networks = [{ name: 'devnet', figures: network, outcomes: { unavailable: 1, timeout: 2, internal } }]
+    const networks = [{ name: 'devnet', figures: network, outcomes: { unavailable: 1, timeout: 2, internal }, outage }]
     return gatewayProblems({ health: gatewayHealth(families), families, networks, refusedSockets, cpu, now: 0 })
   }
   t.same(problemsOf(calm, figures), [])
@@ -1009,6 +1036,13 @@ t.test('Home names the alert rules whose condition holds now', async t => {
   t.match(gatewayHealth(emptied.families()).store, { usable: false, outage: 'emptied' })
   const callsFail = '3.0 % of the calls of the last minute failed, most often as “Query timeout” (-32005)'
   t.match(problems.at(-3), { alert: 'TollgateCallsFail', text: callsFail, network: 'devnet' })
+  const inOutage = (calls: number) => problemsOf(calm, { ...figures, failedCalls: 3 }, { outage: { calls, failedCalls: 3 } })
+  t.match(
+    inOutage(3),
+    [{ text: /^all 3 calls since no node is usable failed, most often/ }],
+    'those from before an outage say nothing of it',
+  )
+  t.match(inOutage(4), [{ text: /^3 of 4 calls since no node is usable failed/ }])
   t.match(problems.at(-2), { alert: 'TollgateInternalErrors', text: /^1 call failed because of a bug: search the log/, network: 'devnet' })
   t.ok(problems.some(({ text }) => text === 'a TLS certificate expires in 2 days'))
   t.ok(problems.some(({ text }) => text.startsWith('the event loop was 200 ms late without much load')))

@@ -508,6 +508,10 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('tr:has-text("node-1") .badge:text-is("drained")')
     await openPage(page, 'Home')
     await page.waitForSelector('[role=alert]:has-text("devnet: no usable node (0 of 1) since"):has-text(", calls fail")')
+    const { key } = await deployment.addKey('busy')
+    await call(gateway.http(key), 'eth_gasPrice')
+    await page.reload()
+    await page.waitForSelector('[role=alert]:has-text("1 of 1 calls since"):has-text("failed")')
     await page.waitForSelector('nav a[title="1 problem of networks and nodes"] .badge.danger')
     await page.waitForSelector('li:has-text("node-1"):has-text("drained"):has-text("For"):has-text("(since")')
     await page.click('li a:text-is("node-1")')
@@ -545,19 +549,19 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       const json = (await (await route.fetch()).json()) as Json & { readonly total: Json; readonly networks: readonly Json[] }
       const networks = json.networks.map((each, i) => ({
         ...each,
-        newest: { seconds: 9, calls: i === 0 ? 11 : 0, failedCalls: i === 0 ? 11 : 0 },
+        outage: { since: new Date().toISOString(), calls: i === 0 ? 11 : 0, failedCalls: i === 0 ? 11 : 0 },
       }))
       await route.fulfill({ json: { ...json, networks, total: { ...json.total, calls: 500, failedCalls: 11 }, seconds: 60 } })
     })
     await page.goto(`${gateway.admin}/operator`)
-    await page.waitForSelector('.figures :text("11 of 11 in the last 9\u00a0s; 2.2\u00a0% in the last 60\u00a0s")')
-    await page.waitForSelector('.figures :text-is("100\u00a0%")')
-    await page.waitForSelector('[role=alert]:has-text("devnet: no usable node"):has-text("in the last 9\u00a0s, 11 of 11 calls failed")')
+    await page.waitForSelector('.figures :text("11 of 500 in the last 60\u00a0s")')
+    await page.waitForSelector('.figures .danger:text-is("2.2\u00a0%")')
+    await page.waitForSelector('[role=alert]:has-text("devnet: no usable node"):has-text("all 11 calls since "):has-text(" failed")')
     await page.waitForSelector('.attention li:has-text("node-1"):has-text("Connection refused")')
     t.equal(await page.locator('.attention button').count(), 0)
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Nodes')
-    await page.waitForSelector('.network-line:has-text("Failed 100\u00a0% in the last 9\u00a0s")')
+    await page.waitForSelector('.network-line:has-text("Failed 100\u00a0% of 11 since ")')
     await openPage(page, 'Home')
     await page.unrouteAll({ behavior: 'wait' })
     t.match(await page.textContent('.page-heading .since'), /^As of \d\d:\d\d:\d\d UTC$/)

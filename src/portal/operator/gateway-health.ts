@@ -45,6 +45,8 @@ interface ObservedNetwork {
   readonly figures: CallFigures
   /** Calls by outcome. */
   readonly outcomes: Readonly<Record<string, number>>
+  /** Undefined where it has a usable node. */
+  readonly outage: Pick<CallFigures, 'calls' | 'failedCalls'> | undefined
 }
 
 interface ObservedGateway {
@@ -65,7 +67,7 @@ export const gatewayProblems = (observed: ObservedGateway): readonly GatewayProb
   ...observed.networks.flatMap(networkProblems),
 ]
 
-const networkProblems = ({ name: network, figures, outcomes }: ObservedNetwork): readonly GatewayProblem[] => {
+const networkProblems = ({ name: network, figures, outcomes, outage }: ObservedNetwork): readonly GatewayProblem[] => {
   const { calls, failedCalls, p99Ms } = figures
   const { internal = 0 } = outcomes
   return [
@@ -74,7 +76,11 @@ const networkProblems = ({ name: network, figures, outcomes }: ObservedNetwork):
           {
             alert: 'TollgateCallsFail',
             severity: 'critical' as const,
-            text: `${formatPercent(failedCalls / calls)} of the calls of the last minute failed, most often as ${mostFrequentFailure(outcomes)}`,
+            text: `${
+              outage === undefined || outage.failedCalls === 0
+                ? `${formatPercent(failedCalls / calls)} of the calls of the last minute failed`
+                : describeFailedCalls(outage)
+            }, most often as ${mostFrequentFailure(outcomes)}`,
             network,
           },
         ]
@@ -101,6 +107,10 @@ const networkProblems = ({ name: network, figures, outcomes }: ObservedNetwork):
       : []),
   ]
 }
+
+/** The last minute is for the most part one from before the outage. */
+const describeFailedCalls = ({ calls, failedCalls }: Pick<CallFigures, 'calls' | 'failedCalls'>): string =>
+  `${failedCalls === calls && calls > 1 ? `all ${calls}` : `${failedCalls} of ${calls}`} calls since no node is usable failed`
 
 /** As the page Errors has it. */
 const mostFrequentFailure = (outcomes: ObservedNetwork['outcomes']): string => {

@@ -62,6 +62,8 @@ export class NodeIncidents {
   #networks: readonly NetworkStatus[] = []
   #store: readonly Observed[] = []
   #storeReadAt = -Infinity
+  #down: readonly string[] = []
+  #downListener: ((networks: readonly string[]) => void) | undefined
 
   constructor(options: NodeIncidentsOptions) {
     this.#options = options
@@ -76,6 +78,16 @@ export class NodeIncidents {
   recordStates(networks: readonly NetworkStatus[]): void {
     this.#networks = networks
     this.#update()
+    const down = networks.filter(({ state }) => state === 'down').map(({ name }) => name)
+    if (down.join() === this.#down.join()) return
+    this.#down = down
+    this.#downListener?.(down)
+  }
+
+  /** Calls it with the names of the networks that have no usable node, now and whenever these become others. */
+  onNetworksDown(listener: (networks: readonly string[]) => void): void {
+    this.#downListener = listener
+    listener(this.#down)
   }
 
   recordStore(status: Parameters<typeof observeStore>[0]): void {

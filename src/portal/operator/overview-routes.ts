@@ -39,8 +39,8 @@ type OrNull<T> = { readonly [Name in keyof T]: Exclude<T[Name], undefined> | (un
 
 interface NetworkOverviewJson extends OrNull<CallFigures> {
   readonly name: string
-  /** The last seconds alone, in which an outage has no calls from before it. */
-  readonly newest: { readonly seconds: number; readonly calls: number; readonly failedCalls: number }
+  /** While it has no usable node: the calls since this was noticed. */
+  readonly outage: { readonly since: string; readonly calls: number; readonly failedCalls: number } | null
   readonly upstreams: readonly (OrNull<NodeFigures> & {
     readonly name: string
     readonly share: number | null
@@ -120,9 +120,9 @@ export const overviewSchemas = {
       object({
         name: text,
         ...calls,
-        newest: {
-          ...object({ seconds: number, calls: number, failedCalls: number }),
-          description: 'Of the last 5 to 20 s, in which an outage has few calls from before it.',
+        outage: {
+          oneOf: [object({ since: time, calls: number, failedCalls: number }), { type: 'null' }],
+          description: 'While it has no usable node: the calls since this gateway has noticed that, within 5 s.',
         },
         upstreams: listOf(
           object({
@@ -230,14 +230,14 @@ export const overviewRoutes = [
     summary: 'The last minute of this gateway: calls, networks, nodes, processes and store.',
     response: schemaRef('Overview'),
     async handle(_request, services): Promise<OverviewJson> {
-      const { seconds, counters, newest, networks, health, cpu } = await observeGateway(services)
+      const { seconds, counters, networks, health, cpu } = await observeGateway(services)
       return {
         seconds,
         total: toJson(callFigures(Object.values(counters.networks))),
-        networks: networks.map(({ name, figures }) => ({
+        networks: networks.map(({ name, figures, outage }) => ({
           name,
           ...toJson(figures),
-          newest: newestOf(newest, name),
+          outage: outage ?? null,
           upstreams: describeNodes(counters.networks[name]?.nodes ?? {}),
         })),
         gateway: {
@@ -339,15 +339,14 @@ const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAn
 
 /** What this gateway has counted in the last minute, and what it uses. */
 const observeGateway = async ({ history, metrics }: Pick<OperatorServices, 'history' | 'metrics'>) => {
-  const [{ seconds, counters, newest }, families] = await Promise.all([(await history()).recent(), metrics()])
+  const [{ seconds, counters, outages }, families] = await Promise.all([(await history()).recent(), metrics()])
   return {
     seconds,
     counters,
-    newest,
     families,
     networks: Object.entries(counters.networks)
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([name, each]) => ({ name, figures: callFigures([each]), outcomes: each.calls })),
+      .map(([name, each]) => ({ name, figures: callFigures([each]), outcomes: each.calls, outage: describeOutage(outages.get(name)) })),
     health: gatewayHealth(families),
     cpu: seconds > 0 ? counters.cpuSeconds / seconds : 0,
   }
@@ -455,9 +454,12 @@ const describeOperatorAlert = (
   lastStatus: lastStatus ?? null,
 })
 
-const newestOf = ({ seconds, counters }: Awaited<ReturnType<TrafficHistory['recent']>>['newest'], network: string) => {
-  const { calls, failedCalls } = callFigures(Object.entries(counters.networks).flatMap(([name, each]) => (name === network ? [each] : [])))
-  return { seconds, calls, failedCalls }
+type OutageTraffic = Awaited<ReturnType<TrafficHistory['recent']>>['outages'] extends ReadonlyMap<string, infer Traffic> ? Traffic : never
+
+const describeOutage = (outage: OutageTraffic | undefined) => {
+  if (outage === undefined) return undefined
+  const { calls, failedCalls } = callFigures(outage.counters === undefined ? [] : [outage.counters])
+  return { since: isoTime(outage.since), calls, failedCalls }
 }
 
 const describeNodes = (nodes: NetworkCounters['nodes']) => {

@@ -1,7 +1,7 @@
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import { trafficBetween } from './counters.ts'
-import type { TrafficCounters, TrafficReading } from './counters.ts'
+import type { NetworkCounters, TrafficCounters, TrafficReading } from './counters.ts'
 import { callFigures, nodeFigures } from './figures.ts'
 import type { ProcessTraffic } from './process-traffic.ts'
 
@@ -46,10 +46,17 @@ interface TrafficOfInterval {
   readonly counters: TrafficCounters
 }
 
+/** Of one network, since somebody has noticed that it has no usable node. */
+interface OutageTraffic {
+  /** From when on calls are counted, in ms since 1970. */
+  readonly since: number
+  readonly counters: NetworkCounters | undefined
+}
+
 /** What has happened in the last minute, or since the start. */
 interface RecentTraffic extends TrafficOfInterval {
-  /** The end of it, of 5 to 20 s. */
-  readonly newest: TrafficOfInterval
+  /** By the name of the network. */
+  readonly outages: ReadonlyMap<string, OutageTraffic>
 }
 
 interface HistoryOptions {
@@ -57,9 +64,6 @@ interface HistoryOptions {
   /** The counters of each process, as of now. */
   read(): Promise<readonly ProcessTraffic[]>
 }
-
-/** Less has few calls. */
-const minNewestMs = 5_000
 
 const between = (before: TrafficReading, now: TrafficReading): TrafficOfInterval => ({
   seconds: (now.atMs - before.atMs) / 1_000,
@@ -82,6 +86,8 @@ export class TrafficHistory {
   } as const satisfies Readonly<Record<HistoryRange, Timeline>>
   /** What each process has answered last. */
   readonly #known = new Map<string, { readonly counters: TrafficCounters; readonly isKept: boolean }>()
+  /** The first reading in each outage. */
+  readonly #outages = new Map<string, { readonly since: number; readonly reading: TrafficReading }>()
   #readings: readonly TrafficReading[] = [processStart]
   #readingCount = 0
 
@@ -100,11 +106,21 @@ export class TrafficHistory {
     }
   }
 
+  /** Calls of these networks are counted from now on, if they are not yet, and those of others no more. */
+  async followOutages(networks: readonly string[]): Promise<void> {
+    for (const name of this.#outages.keys()) if (!networks.includes(name)) this.#outages.delete(name)
+    if (networks.every(name => this.#outages.has(name))) return
+    const reading = await this.#read()
+    const since = this.#options.clock.now()
+    for (const name of networks) if (!this.#outages.has(name)) this.#outages.set(name, { since, reading })
+  }
+
   async recent(): Promise<RecentTraffic> {
     const now = await this.#read()
     const [before = processStart] = this.#readings
-    const newest = this.#readings.findLast(({ atMs }) => now.atMs - atMs >= minNewestMs) ?? before
-    return { ...between(before, now), newest: between(newest, now) }
+    const countFrom = (name: string, { since, reading }: { readonly since: number; readonly reading: TrafficReading }) =>
+      [name, { since, counters: trafficBetween(reading, now).networks[name] }] as const
+    return { ...between(before, now), outages: new Map(Array.from(this.#outages, ([name, outage]) => countFrom(name, outage))) }
   }
 
   activity(range: HistoryRange, network?: string): Activity {

@@ -196,11 +196,14 @@ const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => 
 const effectOn = ({ upstreams }: NetworkNodes): string =>
   upstreams.some(({ partner, usable }) => partner && usable !== false) ? text.callsToPartner : text.callsFail
 
-type NewestCalls = OverviewJson['networks'][number]['newest']
-
-/** `in the last 9 s, 11 of 11 calls failed`: the last minute may be one from before the outage for the most part. Empty where none has failed. */
-const failedNow = ({ seconds, calls, failedCalls }: NewestCalls): string =>
-  failedCalls === 0 ? '' : `${inTheLast(seconds)}, ${formatNumber(failedCalls)} ${texts.of} ${formatNumber(calls)} ${text.callsFailed}`
+/** `all 11 calls since 08:48:33 failed`. Empty where none has failed. */
+const failedInOutage = ({ since, calls, failedCalls }: NonNullable<OverviewJson['networks'][number]['outage']>): string => {
+  const failed =
+    failedCalls === calls && calls > 1
+      ? `${text.all} ${formatNumber(calls)}`
+      : `${formatNumber(failedCalls)} ${texts.of} ${formatNumber(calls)}`
+  return failedCalls === 0 ? '' : `${failed} ${text.callsSince} ${formatMoment(since, now.value)} ${text.haveFailed}`
+}
 
 /** When the last of its own nodes became unusable. */
 const downSince = ({ upstreams }: NetworkNodes): string | undefined =>
@@ -213,11 +216,11 @@ const downSince = ({ upstreams }: NetworkNodes): string | undefined =>
 const NetworksDown = ({ networks, overview }: Pick<NodesJson, 'networks'> & { readonly overview: OverviewJson }) => {
   if (networks.length === 0) return null
   const describe = (network: NetworkNodes): string => {
-    const newest = overview.networks.find(({ name }) => name === network.name)?.newest
+    const outage = overview.networks.find(({ name }) => name === network.name)?.outage ?? null
     const since = downSince(network)
     return [
       `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes})${since ? ` ${operatorTexts.nodes.since} ${formatMoment(since, now.value)}` : ''}, ${effectOn(network)}`,
-      newest === undefined ? '' : failedNow(newest),
+      outage === null ? '' : failedInOutage(outage),
     ]
       .filter(Boolean)
       .join('; ')
@@ -243,10 +246,8 @@ const WhyCallsFail = ({ why, network }: { readonly why: string; readonly network
   const [most] = (network?.upstreams ?? [])
     .flatMap(({ name: node, errors }) => errors.map(each => ({ node, ...each })))
     .toSorted((a, b) => b.failures - a.failures)
-  const newest = network === undefined ? '' : failedNow(network.newest)
   return (
     <>
-      {newest !== '' && `${newest}; `}
       {why}
       {most !== undefined && `; ${text.nodeFails} ${most.node}, ${most.error}`}
       {'. '}
@@ -267,14 +268,6 @@ interface FiguresProps extends Pick<OverviewJson, 'seconds' | 'total' | 'network
 const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
   const perSecond = (count: number): number => (seconds > 0 ? count / seconds : 0)
   const failed = total.calls > 0 ? total.failedCalls / total.calls : null
-  const newest = networks.reduce(
-    (sum, each) => ({
-      seconds: each.newest.seconds,
-      calls: sum.calls + each.newest.calls,
-      failedCalls: sum.failedCalls + each.newest.failedCalls,
-    }),
-    { seconds: 0, calls: 0, failedCalls: 0 },
-  )
   // The calls of other networks hide nothing.
   const isCritical = total.failedCalls > 0 && (isDown || networks.some(each => toneOfFailures(each) === 'danger'))
   return (
@@ -287,13 +280,9 @@ const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
       />
       <Figure
         label={<PageLink to="/operator/errors?hours=1">{text.failed}</PageLink>}
-        value={formatShare(isCritical && newest.calls > 0 ? newest.failedCalls / newest.calls : failed)}
+        value={formatShare(failed)}
         tone={isCritical ? 'danger' : toneOfFailures(total)}
-        note={
-          isCritical && newest.calls > 0
-            ? `${formatCount(newest.failedCalls)} ${texts.of} ${formatCount(newest.calls)} ${inTheLast(newest.seconds)}; ${formatShare(failed)} ${inTheLast(seconds)}`
-            : `${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)}, ${text.failedNote}`
-        }
+        note={`${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)} ${inTheLast(seconds)}, ${text.failedNote}`}
       />
       <Figure
         label={<PageLink to="/operator/traffic?by=method&hours=1">{text.p95}</PageLink>}

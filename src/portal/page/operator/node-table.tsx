@@ -7,8 +7,9 @@ import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-st
 import { Table } from '../components/table.tsx'
 import { formatLatency, formatMoment, formatNumber } from '../format.ts'
 import { queryMember } from '../router.ts'
+import { texts } from '../texts.ts'
 import { DrainNode } from './drain-node.tsx'
-import { formatPart, formatShare, inTheLast } from './format-figures.ts'
+import { formatPart, formatShare } from './format-figures.ts'
 import { ErrorsLink, NetworkLink, NodeLink } from './links.tsx'
 import { byNetwork, doCallsFail, nextOrder, readOrder } from './node-rows.ts'
 import type { NetworkTraffic, NodeRow } from './node-rows.ts'
@@ -127,7 +128,7 @@ const NetworkHeading = ({ network, ofNetwork }: NodeRow) => (
     <StateBadge state={network.state} />
     <span>{usableNodesOf(network)}</span>
     <span>
-      {text.failed} <FailedShare network={network.name} traffic={ofNetwork} isDown={network.state === 'down'} />
+      {text.failed} <FailedShare network={network.name} traffic={ofNetwork} />
     </span>
     <span>
       {text.p95} {formatLatency(network.state === 'down' ? null : ofNetwork?.p95Ms)}
@@ -141,21 +142,21 @@ const NetworkHeading = ({ network, ofNetwork }: NodeRow) => (
 interface FailedShareProps {
   readonly network: string
   readonly traffic: NetworkTraffic | undefined
-  /** It has no usable node: then the calls from before that say nothing. */
-  readonly isDown: boolean
 }
 
 /** A link to what has failed, where something has. */
-export const FailedShare = ({ network, traffic, isDown }: FailedShareProps) => {
+export const FailedShare = ({ network, traffic }: FailedShareProps) => {
   if (traffic === undefined) return <>{formatShare(null)}</>
-  const isOutage = isDown && traffic.newest.calls > 0
-  const { calls, failedCalls } = isOutage ? traffic.newest : traffic
+  const { outage } = traffic
+  const { calls, failedCalls } = outage ?? traffic
   const share = formatShare(calls > 0 ? failedCalls / calls : null)
   if (failedCalls === 0) return <span>{share}</span>
   return (
-    <span class={isOutage || doCallsFail(traffic) ? 'error' : undefined}>
+    <span class={outage !== null || doCallsFail(traffic) ? 'error' : undefined}>
       <ErrorsLink network={network}>{share}</ErrorsLink>
-      {isOutage && <span class="since one-line"> {inTheLast(traffic.newest.seconds)}</span>}
+      {outage !== null && (
+        <span class="since one-line">{` ${texts.of} ${formatNumber(calls)} ${text.since} ${formatMoment(outage.since, now.value)}`}</span>
+      )}
     </span>
   )
 }
