@@ -28,6 +28,8 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { gatewayHealth, gatewayProblems } from '../../src/portal/operator/gateway-health.ts'
 import { operatorAdviceOf } from '../../src/portal/outcome-advice.ts'
 import { outcomeLabels } from '../../src/portal/state-labels.ts'
+import { describeProblems } from '../../src/portal/operator/problems.ts'
+import type { NodeJson } from '../../src/portal/operations/node-operations.ts'
 import { NodeIncidents, incidentRetentionMs, maxIncidents } from '../../src/portal/operator/node-incidents.ts'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { operatorOpenApi } from '../../src/portal/operator/operator-openapi.ts'
@@ -582,7 +584,8 @@ t.test("the operator's API", async t => {
     t.equal((await operator.post('/nodes/devnet/node-1/drain', { force: true })).status, 200)
     const [ongoing] = (await operator.get('/overview/incidents')).json.incidents
     t.match(ongoing, { network: 'devnet', ended: null }, 'at once')
-    const { problems } = (await operator.get('/overview/problems')).json
+    const { problems, nodesWithProblems } = (await operator.get('/overview/problems')).json
+    t.same(nodesWithProblems, [{ network: 'devnet', node: 'node-1' }])
     t.match(
       problems.filter(
         ({ network, node }: { readonly network: string; readonly node: string | null }) => network === 'devnet' && node !== null,
@@ -995,6 +998,27 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
     await pass(1)
   }
   t.equal(incidents.list().length, maxIncidents)
+})
+
+t.test('nodes with problems are those that a problem names; a drained one is where its network has a problem', async t => {
+  const node = (name: string, condition: NodeJson['condition'] = 'usable', role?: 'partner') => ({
+    ...{ name, condition, usable: condition === 'usable', partner: role === 'partner', because: null, reasons: [] },
+  })
+  const problemsOf = (state: string, ...upstreams: readonly ReturnType<typeof node>[]) => {
+    const usableNodes = upstreams.filter(({ usable, partner }) => usable && !partner).length
+    const network = { name: 'n', state, nodes: upstreams.filter(({ partner }) => !partner).length, usableNodes, problems: [], upstreams }
+    // What the problems follow from.
+    const networks = [network] as unknown as Parameters<typeof describeProblems>[0]['networks']
+    return describeProblems({ networks, alerts: [], evidence: [] }).nodesWithProblems.map(each => each.node)
+  }
+  const partner = node('p', 'usable', 'partner')
+  t.same(problemsOf('ok', node('a'), node('b'), partner), [])
+  t.same(problemsOf('degraded', node('a'), node('b'), node('c', 'drained')), [], 'an operator wants it')
+  t.same(problemsOf('degraded', node('a'), node('b', 'drained'), partner), ['b'], 'no redundancy is left')
+  t.same(problemsOf('degraded', node('a'), node('b', 'notUsable'), node('c', 'drained')), ['b'])
+  t.same(problemsOf('down', node('a', 'drained'), partner), ['a'])
+  t.same(problemsOf('stalled', node('a'), node('b')), ['a', 'b'], 'no node is known to be the cause')
+  t.same(problemsOf('stalled'), [null])
 })
 
 t.test('Home names the alert rules whose condition holds now', async t => {

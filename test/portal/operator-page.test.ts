@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import t from '../support/tap.ts'
 import type { NodesJson } from '../../src/portal/operations/node-operations.ts'
-import { listProblems } from '../../src/portal/operator/problems.ts'
+import { describeProblems } from '../../src/portal/operator/problems.ts'
 import type { Page, Route } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { networkFile } from '../support/deployment.ts'
@@ -490,7 +490,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('tr:has-text("right") .badge:text-is("drained")')
     await page.waitForSelector('tr.detail:has-text("reason: disk swap, OPS-41; until ")')
     t.same(await names(), before, 'although its network has a problem now')
-    await page.waitForSelector('nav a:has-text("Nodes")[title="2 problems of networks and nodes"] .badge.warn:has-text("2")')
+    await page.waitForSelector('nav a:has-text("Nodes")[title="1 node with problems"] .badge.warn:has-text("1")')
     await openPage(page, 'Home')
     await page.waitForSelector(
       '.attention li:has-text("no redundancy"):has-text("1 of 2 nodes is usable: without it, calls fail") .badge.warn',
@@ -512,7 +512,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await call(gateway.http(key), 'eth_gasPrice')
     await page.reload()
     await page.waitForSelector('[role=alert]:has-text("1 of 1 calls since"):has-text("failed")')
-    await page.waitForSelector('nav a[title="1 problem of networks and nodes"] .badge.danger')
+    await page.waitForSelector('nav a[title="1 node with problems"] .badge.danger')
     await page.waitForSelector('li:has-text("node-1"):has-text("drained"):has-text("For"):has-text("(since")')
     await page.click('li a:text-is("node-1")')
     await page.waitForSelector('.network[aria-label=devnet] .heading .badge:text-is("down")')
@@ -530,7 +530,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.route('**/api/v1/overview/nodes', async route => {
       const json = (await (await route.fetch()).json()) as NodesJson
       const networks = change(json.networks)
-      await route.fulfill({ json: { ...json, networks, problems: listProblems({ networks, alerts: [], evidence: [] }) } })
+      await route.fulfill({ json: { ...json, networks, ...describeProblems({ networks, alerts: [], evidence: [] }) } })
     })
   }
 
@@ -542,13 +542,18 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
         ...each,
         state: 'down',
         usableNodes: 0,
-        upstreams: upstreams.map(node => ({ ...node, ...down })),
+        upstreams: upstreams.map(node => ({ ...node, ...down, drained: each.name === 'devnet' })),
       })),
     )
     await page.route('**/api/v1/overview', async route => {
-      const json = (await (await route.fetch()).json()) as Json & { readonly total: Json; readonly networks: readonly Json[] }
+      const json = (await (await route.fetch()).json()) as Json & {
+        readonly total: Json
+        readonly networks: readonly (Json & { readonly upstreams: readonly Json[] })[]
+      }
       const networks = json.networks.map((each, i) => ({
         ...each,
+        p95Ms: 132,
+        upstreams: each.upstreams.map(node => ({ ...node, share: 0.598 })),
         outage: { since: new Date().toISOString(), calls: i === 0 ? 11 : 0, failedCalls: i === 0 ? 11 : 0 },
       }))
       await route.fulfill({ json: { ...json, networks, total: { ...json.total, calls: 500, failedCalls: 11 }, seconds: 60 } })
@@ -561,7 +566,8 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.equal(await page.locator('.attention button').count(), 0)
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Nodes')
-    await page.waitForSelector('.network-line:has-text("Failed 100\u00a0% of 11 since ")')
+    await page.waitForSelector('.network-line:has-text("Failed 100\u00a0% of 11 since "):has-text("p95 132\u00a0ms")')
+    await page.waitForSelector('tr:has-text("node-1"):has-text("59.8 %")')
     await openPage(page, 'Home')
     await page.unrouteAll({ behavior: 'wait' })
     t.match(await page.textContent('.page-heading .since'), /^As of \d\d:\d\d:\d\d UTC$/)
@@ -719,6 +725,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('text=With problems (2)')
     await page.waitForSelector('tr.group:has-text("chain-400")')
     t.equal(await page.locator('tr.group').count(), 1)
+    t.equal(await page.locator('tbody tr:not(.group, .detail)').count(), 2, 'as many as it says')
     await page.click('text=All (1,000)')
     await page.click('th button:text-is("Lag")')
     await page.waitForSelector('th[aria-sort=descending]:has-text("Lag")')

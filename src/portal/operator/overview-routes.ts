@@ -32,7 +32,7 @@ import { gatewayHealth, gatewayProblems } from './gateway-health.ts'
 import type { GatewayHealth } from './gateway-health.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { defineOperatorRoute } from './operator-route.ts'
-import { listProblems } from './problems.ts'
+import { describeProblems } from './problems.ts'
 import type { CurrentProblemsJson, NodesAndProblemsJson } from './problems.ts'
 
 type OrNull<T> = { readonly [Name in keyof T]: Exclude<T[Name], undefined> | (undefined extends T[Name] ? null : never) }
@@ -282,8 +282,8 @@ export const overviewRoutes = [
     summary: 'What an operator should look at now: of this gateway, of each network and of each node.',
     response: schemaRef('Problems'),
     async handle(_request, services): Promise<CurrentProblemsJson> {
-      const { problems } = await readNodesAndProblems(services)
-      return { problems }
+      const { problems, nodesWithProblems } = await readNodesAndProblems(services)
+      return { problems, nodesWithProblems }
     },
   }),
   defineOperatorRoute({
@@ -334,7 +334,7 @@ const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAn
   const { counters, ...rest } = observed
   await services.recordStore(rest.health.store)
   const alerts = gatewayProblems({ ...rest, refusedSockets: counters.refusedSockets, now: clock.now() })
-  return { ...nodes, problems: listProblems({ networks: nodes.networks, alerts, evidence }) }
+  return { ...nodes, ...describeProblems({ networks: nodes.networks, alerts, evidence }) }
 }
 
 /** What this gateway has counted in the last minute, and what it uses. */

@@ -28,8 +28,15 @@ export interface CurrentProblemJson {
   } | null
 }
 
+interface NodeOfNetwork {
+  readonly network: string
+  /** Null: nobody has looked for nodes of the network yet. */
+  readonly node: string | null
+}
+
 export interface CurrentProblemsJson {
   readonly problems: readonly CurrentProblemJson[]
+  readonly nodesWithProblems: readonly NodeOfNetwork[]
 }
 
 /** Of the same moment. */
@@ -53,10 +60,16 @@ const problems = listOf(
   }),
 )
 
+const nodesWithProblems = {
+  ...listOf(object({ network: text, node: { ...textOrNull, description: 'Null: nobody has looked for nodes of the network yet.' } })),
+  description:
+    'The nodes with a problem above `info`; of a network with such a problem, but no such node, those that are not usable, else all. A drained node is one where its network is down or not redundant.',
+}
+
 /** What the routes return, by the name in the OpenAPI document. */
 export const problemSchemas = {
-  Problems: object({ problems }),
-  NodesAndProblems: object({ ...nodesProperties, problems }),
+  Problems: object({ problems, nodesWithProblems }),
+  NodesAndProblems: object({ ...nodesProperties, problems, nodesWithProblems }),
 } as const
 
 interface ObservedProblems {
@@ -67,8 +80,22 @@ interface ObservedProblems {
   readonly evidence: readonly EvidenceSummary[]
 }
 
-/** All that Home lists, and what the menu and the filter of Nodes count: each problem once. */
-export const listProblems = ({ networks, alerts, evidence }: ObservedProblems): readonly CurrentProblemJson[] => [
+/** All that Home lists, each problem once; and the nodes that the menu counts, and the filter of Nodes shows. */
+export const describeProblems = (observed: ObservedProblems): CurrentProblemsJson => {
+  const problems = listProblems(observed)
+  return { problems, nodesWithProblems: observed.networks.flatMap(each => nodesOf(each, problems)) }
+}
+
+const nodesOf = ({ name: network, upstreams }: ListedNetwork, problems: readonly CurrentProblemJson[]): readonly NodeOfNetwork[] => {
+  const ofNetwork = problems.filter(each => each.network === network && each.severity !== 'info')
+  if (ofNetwork.length === 0) return []
+  const own = upstreams.filter(({ name }) => ofNetwork.some(({ node }) => node === name))
+  const unusable = upstreams.filter(({ partner, usable }) => !partner && usable === false)
+  const [found = upstreams] = [own, unusable].filter(({ length }) => length > 0)
+  return found.length === 0 ? [{ network, node: null }] : found.map(({ name: node }) => ({ network, node }))
+}
+
+const listProblems = ({ networks, alerts, evidence }: ObservedProblems): readonly CurrentProblemJson[] => [
   ...alerts.map(({ alert, severity, text, network }) => ({ ...ofNothingElse, network, kind: alert, severity, text })),
   ...networks.flatMap(network => [
     ...problemsOfNetwork(network),

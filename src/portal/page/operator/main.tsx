@@ -120,9 +120,9 @@ const hasNodes = (read: NodesAndProblemsJson | CurrentProblemsJson | undefined):
   read !== undefined && 'networks' in read
 
 /** Beside the name of the page that says more of them. */
-const countProblems = (found: readonly CurrentProblemJson[], [one, many]: readonly [string, string]) => ({
-  count: found.length,
-  text: found.length === 1 ? one : many,
+const countProblems = (found: readonly CurrentProblemJson[], count: number, [one, many]: readonly [string, string]) => ({
+  count,
+  text: count === 1 ? one : many,
   tone: found.some(({ severity }) => severity === 'critical')
     ? ('danger' as const)
     : found.some(({ severity }) => severity === 'warning')
@@ -138,13 +138,11 @@ const Pages = () => {
     pagesOfNodes.includes(page.title) ? '/overview/nodes' : '/overview/problems',
   )
   const nodes = useComputed(() => (hasNodes(read.data.value) ? read.data.value : undefined))
-  const found = read.data.value?.problems ?? []
+  const { problems: found = [], nodesWithProblems = [] } = read.data.value ?? {}
+  const ofGateway = found.filter(each => !areOfNodes(each))
   const counts: Readonly<Record<string, ReturnType<typeof countProblems>>> = {
-    [text.pages.home]: countProblems(
-      found.filter(each => !areOfNodes(each)),
-      text.problemsOfGateway,
-    ),
-    [text.pages.nodes]: countProblems(found.filter(areOfNodes), text.problemsOfNodes),
+    [text.pages.home]: countProblems(ofGateway, ofGateway.length, text.problemsOfGateway),
+    [text.pages.nodes]: countProblems(found.filter(areOfNodes), nodesWithProblems.length, text.nodesWithProblems),
   }
   const shown =
     accountName === undefined

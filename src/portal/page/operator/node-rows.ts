@@ -1,6 +1,6 @@
 import type { EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
 import type { NodeJson } from '../../operations/node-operations.ts'
-import type { CurrentProblemJson } from '../../operator/problems.ts'
+import type { CurrentProblemJson, NodesAndProblemsJson } from '../../operator/problems.ts'
 import type { OverviewJson } from '../../operator/overview-routes.ts'
 import { networkStateLabels, nodeConditionLabels } from '../../state-labels.ts'
 import { toneOfFailures } from './format-figures.ts'
@@ -22,8 +22,8 @@ export interface NodeRow {
   readonly ofNetwork: NetworkTraffic | undefined
   /** The newest first. */
   readonly evidence: readonly EvidenceSummaryJson[]
-  /** The network or the node is among the problems; or the network or any of its nodes. */
-  readonly needsLook: boolean
+  readonly hasProblem: boolean
+  /** The network, or any of its nodes, has one. */
   readonly isOfNetworkWithProblem: boolean
 }
 
@@ -32,11 +32,12 @@ interface KnownOfNodes {
   readonly overview: OverviewJson | undefined
   readonly evidence: readonly EvidenceSummaryJson[]
   readonly problems: readonly CurrentProblemJson[]
+  readonly nodesWithProblems: NodesAndProblemsJson['nodesWithProblems']
 }
 
-export const nodeRows = ({ networks, overview, evidence, problems }: KnownOfNodes): readonly NodeRow[] => {
+export const nodeRows = ({ networks, overview, evidence, problems, nodesWithProblems }: KnownOfNodes): readonly NodeRow[] => {
   const traffics = new Map(overview?.networks.map(each => [each.name, each]))
-  const needLook = new Set(problems.map(({ network, node }) => idOf(network ?? '', node ?? undefined)))
+  const idsWithProblems = new Set(nodesWithProblems.map(({ network, node }) => idOf(network, node ?? undefined)))
   const withProblems = new Set(problems.map(({ network }) => network))
   return networks.flatMap(network => {
     const ofNetwork = traffics.get(network.name)
@@ -51,7 +52,7 @@ export const nodeRows = ({ networks, overview, evidence, problems }: KnownOfNode
         traffic,
         ofNetwork,
         evidence: wrong.filter(each => each.node === node?.name),
-        needsLook: needLook.has(idOf(network.name)) || needLook.has(idOf(network.name, node?.name)),
+        hasProblem: idsWithProblems.has(idOf(network.name, node?.name)),
         isOfNetworkWithProblem: withProblems.has(network.name),
       }
     })

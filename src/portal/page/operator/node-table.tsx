@@ -65,7 +65,7 @@ export const NodeTable = ({ caption, rows, hasNetworks, chosen = '', onChanged }
           title: text.share,
           sort: 'share',
           isNumber: true,
-          cell: ({ node, traffic }) => (node?.drained ? '–' : formatPart(traffic?.share)),
+          cell: ({ traffic }) => formatPart(traffic?.share),
         },
         { title: text.failures, sort: 'failures', isNumber: true, cell: ({ traffic }) => <Failures count={traffic?.failures ?? 0} /> },
         { title: text.p50, sort: 'p50', isNumber: true, cell: ({ traffic }) => <Latency ms={traffic?.p50Ms} of={traffic} /> },
@@ -131,7 +131,7 @@ const NetworkHeading = ({ network, ofNetwork }: NodeRow) => (
       {text.failed} <FailedShare network={network.name} traffic={ofNetwork} />
     </span>
     <span>
-      {text.p95} {formatLatency(network.state === 'down' ? null : ofNetwork?.p95Ms)}
+      {text.p95} {formatLatency(ofNetwork?.p95Ms)}
     </span>
     <span>
       {text.head} <NewestBlock {...network} />

@@ -52,18 +52,23 @@ interface LoadedNodesProps {
   onChanged(): void
 }
 
-const LoadedNodes = ({ found: { networks, unconfigured, ...read }, overview, evidence, onChanged }: LoadedNodesProps) => {
+const LoadedNodes = ({
+  found: { networks, unconfigured, nodesWithProblems, ...read },
+  overview,
+  evidence,
+  onChanged,
+}: LoadedNodesProps) => {
   const problems = read.problems.filter(areOfNodes)
   const [search, filter, chosen, sort] = [queryMember('search'), queryMember('show', 'all'), queryMember('network'), queryMember('sort')]
   const offset = pagerOffset(queryMember('first', '0'))
   const isSingle = networks.length === 1
   const chosenName = isSingle ? networks[0]?.name : networks.find(({ name }) => name === chosen.value)?.name
   const isFiltered = filter.value === 'problems' && chosenName === undefined
-  const all = nodeRows({ networks, overview, evidence, problems })
+  const all = nodeRows({ networks, overview, evidence, problems, nodesWithProblems })
   const ofNetwork = all.filter(({ network }) => chosenName === undefined || network.name === chosenName)
   const isLong = ofNetwork.length >= minSearched
   const shownSearch = isLong ? search.value.trim() : ''
-  const found = ofNetwork.filter(row => matches(row, shownSearch) && (!isFiltered || row.needsLook))
+  const found = ofNetwork.filter(row => matches(row, shownSearch) && (!isFiltered || row.hasProblem))
   const rowsById = new Map(all.map(row => [row.id, row]))
   const order = readOrder(sort.value)
   const ids = useStableOrder({
@@ -98,7 +103,7 @@ const LoadedNodes = ({ found: { networks, unconfigured, ...read }, overview, evi
               label={text.filter}
               options={[
                 { value: 'all', label: `${text.filters.all} (${formatNumber(all.length)})` },
-                { value: 'problems', label: `${text.filters.problems} (${formatNumber(problems.length)})` },
+                { value: 'problems', label: `${text.filters.problems} (${formatNumber(nodesWithProblems.length)})` },
               ]}
               value={isFiltered ? 'problems' : 'all'}
               onChange={value => changeQuery({ show: value === 'all' ? '' : value, first: '' })}

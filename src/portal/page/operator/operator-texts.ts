@@ -14,7 +14,7 @@ export const operatorTexts = {
     audit: 'Audit',
   },
   problemsOfGateway: ['problem of this gateway', 'problems of this gateway'],
-  problemsOfNodes: ['problem of networks and nodes', 'problems of networks and nodes'],
+  nodesWithProblems: ['node with problems', 'nodes with problems'],
   api: 'The API as an OpenAPI document',
   asOf: 'As of',
   signIn: {
@@ -234,7 +234,7 @@ export const operatorTexts = {
     filters: { all: 'All', problems: 'With problems' },
     noProblems: 'No node has problems.',
     allNetworks: 'All networks',
-    lead: 'Rates, shares, failures and latencies are of the last minute.',
+    lead: 'Rates, shares, failures and latencies are of the last minute; failed calls of a network that is down, of the time since then.',
     calls: 'Calls per second',
     failed: 'Failed',
     p95: 'p95',
