@@ -41,7 +41,7 @@ export const NetworkDetails = ({ network, rows, traffic, seconds, evidence, onCh
   const facts: readonly Fact[] = [
     [text.calls, formatRate(seconds > 0 ? (traffic?.calls ?? 0) / seconds : 0)],
     [text.failed, <FailedShare key={text.failed} network={name} traffic={traffic} />],
-    [text.p95, formatLatency(state === 'down' ? null : traffic?.p95Ms)],
+    [text.p95, formatLatency(traffic?.p95Ms)],
     [text.cacheHits, formatShare(traffic?.cacheHits)],
     [text.head, <NewestBlock key={text.head} {...network} />],
     [text.finalized, formatNumber(finalized)],
