@@ -124,7 +124,12 @@ export const openPortal = async ({
       const { operatorAlerts: receivers, operatorUrl } = options
       const operators = receivers && { receivers, operatorUrl }
       const made = { portalSecret, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [], operators }
-      return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
+      return (await import('./alerts/alert-rounds.ts')).startAlerts({
+        ...options,
+        ...made,
+        plans: () => options.plans,
+        hasNetwork: name => options.networks.some(network => network.name === name),
+      })
     },
   })
   const usageWebhook = openUsageWebhook(options, openQueries)

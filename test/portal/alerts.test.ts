@@ -80,6 +80,7 @@ class AlertScenario {
     const rounds = new AlertRounds({
       ...{ store, clock, log, metrics, ...portal, plans: () => ({ core: plan }), allowedSubnets: ['127.0.0.1'] },
       incidents: async () => ({ list: () => [] }),
+      hasNetwork: () => true,
       ...over,
     })
     this.#t.teardown(() => rounds.stop())
@@ -570,6 +571,22 @@ t.test('who was told that an outage began is told of its end, also weeks later',
     receiver.received.map(({ json }) => json.type),
     ['incident.began', 'incident.ended'],
   )
+})
+
+t.test('of a network that is taken out of the configuration in an outage nobody is told that it answers again', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, services } = scenario
+  const receiver = await receiverFor(t)
+  await changeAlerts(services, 'acc_1', { webhook: receiver.url, daily: [], monthly: [], networks: ['devnet', 'testnet'] })
+  const seen = new SeenIncidents()
+  const gateway = seen.gateway(scenario, {}, { hasNetwork: name => name !== 'devnet' })
+  seen.begin(clock)
+  seen.begin(clock, { network: 'testnet' })
+  await roundsFor(scenario, 10_000, gateway)
+  seen.end(clock)
+  await roundsFor(scenario, endedMs, gateway)
+  const sent = receiver.received.map(({ json }) => `${json.type} ${json.data.network}`)
+  t.same(sent.sort(), ['incident.began devnet', 'incident.began testnet', 'incident.ended testnet'])
 })
 
 t.test('when the clock goes back by hours, ends are told in time, and what begins again is told', async t => {

@@ -973,6 +973,18 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
     incidents.list().find(({ kind }) => kind === outage.kind),
     { ...outage, ended: clock.now() },
   )
+  const threeHoursMs = 3 * 3_600_000
+  clock.shiftWallClock(-threeHoursMs)
+  store = { outage: 'unreachable', reason }
+  await pass(15_000)
+  t.match(
+    incidents.list().find(({ kind, ended }) => kind === outage.kind && ended === undefined),
+    outage,
+    'also where the clock went back',
+  )
+  store = {}
+  await pass(15_000)
+  clock.shiftWallClock(threeHoursMs)
   const noticed = { class: 'light', reason: 'breaker', at: clock.now() + 1_000, since: clock.now() + 1_000 } as const
   const lied = { restrictions: [{ class: 'all', reason: 'lied' }], usable: false } as const
   await pass(5_000, { ...lied, lastRestrictions: [noticed] })

@@ -28,6 +28,8 @@ export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
   readonly plans: ThresholdServices['plans']
   /** Private addresses that webhooks of accounts may have. */
   readonly allowedSubnets: readonly string[]
+  /** Whether the gateway still has the network, after reloads too. */
+  hasNetwork(name: string): boolean
   /** Undefined where operators are told of nothing. */
   readonly operators?: Pick<OperatorAlertOptions, 'receivers' | 'operatorUrl'> | undefined
   readonly incidents: SharedIncidentsOptions['incidents']
@@ -81,7 +83,8 @@ export class AlertRounds {
     // Never released: the next round is due when the lock ends.
     if ((await tryLock(this.#options, 'alert-round', roundIntervalMs - 1)) === undefined) return
     const incidents = await this.#incidents.list()
-    const outages = outagesOf(incidents)
+    // A network that was taken out of the configuration does not answer again.
+    const outages = outagesOf(incidents).filter(({ network, ended }) => ended === null || this.#options.hasNetwork(network))
     await this.#operatorAlerts?.update(incidents, (id, findTarget) => this.#start(id, findTarget))
     // From another place each time: nobody is always the last whom the limit of deliveries leaves for the next round.
     const start = Math.floor(Math.random() * alertBuckets.length)

@@ -70,7 +70,7 @@ export class NodeIncidents {
   }
 
   async record(): Promise<void> {
-    if (this.#options.clock.now() - this.#storeReadAt >= storeIntervalMs) this.#observeStore(await this.#options.storeStatus())
+    if (this.#options.clock.monotonic() - this.#storeReadAt >= storeIntervalMs) this.#observeStore(await this.#options.storeStatus())
     this.recordStates(await this.#options.observedNetworks())
   }
 
@@ -96,7 +96,7 @@ export class NodeIncidents {
   }
 
   #observeStore(status: Parameters<typeof observeStore>[0]): void {
-    this.#storeReadAt = this.#options.clock.now()
+    this.#storeReadAt = this.#options.clock.monotonic()
     this.#store = observeStore(status)
   }
 
