@@ -218,5 +218,29 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
     t.match(await page.textContent('[role=tabpanel]'), '/v3/API_KEY')
   })
 
+  t.test('a column that is not over yet has stripes in both themes, and the legend says so', async t => {
+    /** Of the last columns, how often the color changes along a line through each. */
+    const countChanges = `(() => {
+      const canvas = document.querySelector('.plot canvas')
+      const [padding, axis, y] = [26, 52, canvas.height - 28 - 12]
+      const width = (canvas.width - padding - axis) / 24
+      return [2, 1].map(fromEnd => {
+        const left = Math.round(canvas.width - padding - fromEnd * width)
+        const { data } = canvas.getContext('2d').getImageData(left + 2, y, Math.round(0.7 * width), 1)
+        const isOther = (_, i) => [0, 1, 2].some(part => Math.abs(data[4 * i + part] - data[4 * (i + 1) + part]) > 40)
+        return Array.from({ length: data.length / 4 - 1 }).filter(isOther).length
+      })
+    })()`
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+      await waitUntil(async () => Math.max(...(await page.evaluate<number[]>(countChanges))) >= 4)
+      const [before = 0, running = 0] = await page.evaluate<number[]>(countChanges)
+      t.equal(before, 0, colorScheme)
+      t.ok(running >= 4, `${colorScheme}: ${running}`)
+    }
+    await page.waitForSelector('.legend .not-over:has-text("Striped: not over yet") .of-columns')
+    await page.waitForSelector('.legend .not-over:has-text("Dashed: not over yet") .of-lines')
+  })
+
   t.test('the console of the browser shows no error', async t => t.same(problems, []))
 })

@@ -48,7 +48,7 @@ export const texts = {
   credits: 'Credits',
   soFar: 'so far',
   /** Of the last column of a chart. */
-  notOver: { columns: 'Paler: not over yet', lines: 'Dashed: not over yet' },
+  notOver: { columns: 'Striped: not over yet', lines: 'Dashed: not over yet' },
   fieldMissing: 'this field is required',
   each: 'each',
   notFound: { title: 'Page not found', how: 'There is no page at this address.' },

@@ -139,6 +139,7 @@ export const Chart = (props: ChartProps) => {
         <Legend
           series={series.length > 1 || kind === 'lines' ? series : []}
           notOver={notOver}
+          kind={kind}
           onPick={onPickSeries}
           // Of lines there is room for the values: where the pointer is, else those of the whole range, or of its last point, with its time: it
           // may be from before what is above.
@@ -174,13 +175,14 @@ interface LegendProps {
   readonly series: readonly ChartSeries[]
   /** How the last point is drawn, which is not over yet. */
   readonly notOver: string | undefined
+  readonly kind: ChartProps['kind'] & string
   readonly onPick?: ((id: string) => void) | undefined
   /** Of which time the values are. */
   readonly when?: string | undefined
   shownValueOf?(series: ChartSeries): string
 }
 
-const Legend = ({ series, notOver, onPick, when, shownValueOf }: LegendProps) => (
+const Legend = ({ series, notOver, kind, onPick, when, shownValueOf }: LegendProps) => (
   <ul class="legend" aria-label={texts.legend}>
     {when !== undefined && <li class="since">{when}:</li>}
     {series.map(each => (
@@ -199,7 +201,12 @@ const Legend = ({ series, notOver, onPick, when, shownValueOf }: LegendProps) =>
         {shownValueOf !== undefined && <strong>{shownValueOf(each)}</strong>}
       </li>
     ))}
-    {notOver !== undefined && <li class="not-over">{notOver}</li>}
+    {notOver !== undefined && (
+      <li class="not-over">
+        <span class={`swatch of-${kind}`} />
+        <span>{notOver}</span>
+      </li>
+    )}
   </ul>
 )
 

@@ -92,7 +92,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       ],
       draw: [
         plot => {
-          if (latest.current.isRunning && kind === 'columns') fadeLast(plot, stepSeconds, surface)
+          if (latest.current.isRunning && kind === 'columns') stripeLast(plot, stepSeconds, surface)
           drawLimit(plot, latest.current, color)
         },
       ],
@@ -125,15 +125,29 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
 const shownLimit = ({ limit }: PlotProps, max: number): ChartLimit | undefined =>
   limit !== undefined && limit.value <= maxLimitRatio * max ? limit : undefined
 
-/** A column that is not over yet is paler. */
-const fadeLast = ({ ctx, bbox, data, valToPos }: uPlot, widthSeconds: number, surface: string): void => {
+/** Of the stripes of a column that is not over yet, in px of the page. */
+const [stripeStep, stripeWidth] = [6, 2]
+
+/** A column that is not over yet has stripes of what is behind it: the colors of its parts stay what they are, in both themes. */
+const stripeLast = ({ ctx, bbox, data, valToPos }: uPlot, widthSeconds: number, surface: string): void => {
   const last = data[0].at(-1)
   if (last === undefined) return
+  const bottom = bbox.top + bbox.height
+  // The first series is drawn over the sum of all.
+  const top = valToPos(data[1]?.at(-1) ?? 0, 'y', true)
   const [left, right] = [valToPos(last, 'x', true), valToPos(last + widthSeconds, 'x', true)]
   ctx.save()
-  ctx.globalAlpha = 0.5
-  ctx.fillStyle = surface
-  ctx.fillRect(left, bbox.top, right - left, bbox.height)
+  ctx.beginPath()
+  ctx.rect(left, top, right - left, bottom - top)
+  ctx.clip()
+  ctx.strokeStyle = surface
+  ctx.lineWidth = stripeWidth * uPlot.pxRatio
+  ctx.beginPath()
+  for (let x = left - (bottom - top); x < right; x += stripeStep * uPlot.pxRatio) {
+    ctx.moveTo(x, bottom)
+    ctx.lineTo(x + bottom - top, top)
+  }
+  ctx.stroke()
   ctx.restore()
 }
 
