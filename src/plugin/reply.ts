@@ -110,6 +110,8 @@ export interface Failure extends ReplyMetadata {
   readonly nodeError?: RpcError | undefined
   /** What the node's error means, where its message matches a pattern of the method table. */
   readonly category?: ErrorCategory | undefined
+  /** Of a method that the network does not have: the one that was probably meant. */
+  readonly meant?: string | undefined
   /**
    * Another node may know better, but this is the reply if none does. Above failover: a node that was not requested, or failed
    * otherwise, may. It says nothing about the node's health: callers can
@@ -125,7 +127,9 @@ export type Reply = Result | Failure
 
 /** What one refusal adds to its row, or replaces. */
 export interface RefusalDetails
-  extends Partial<Pick<Failure, 'retryAfter' | 'allow' | 'source' | 'fault' | 'upstream' | 'cause' | 'category' | 'retryElsewhere'>> {
+  extends Partial<
+    Pick<Failure, 'retryAfter' | 'allow' | 'source' | 'fault' | 'upstream' | 'cause' | 'category' | 'meant' | 'retryElsewhere'>
+  > {
   readonly message?: string
   /** For programs; a member of the error. */
   readonly data?: Json | undefined
@@ -158,7 +162,7 @@ export const refuseTooManyResults = (maxResults: number, details: Omit<RefusalDe
 export const refuseUnknownMethod = (name: string, meant?: string): Failure => {
   const shown = (name.length > 40 ? `${name.slice(0, 37)}...` : name).replace(/[^ -~]/g, '?')
   const hint = meant === undefined ? '' : `; ${formatSuggestion(meant)}`
-  return refuse('method', { message: `the method ${shown} does not exist/is not available${hint}` })
+  return refuse('method', { message: `the method ${shown} does not exist/is not available${hint}`, meant })
 }
 
 /**
@@ -254,7 +258,7 @@ const copyResult = ({
 })
 
 const copyFailure = (failure: Failure): Complete<Failure> => {
-  const { error, fault, kind, status, retryAfter, allow, cause, nodeError, category, retryElsewhere, unresponsive } = failure
+  const { error, fault, kind, status, retryAfter, allow, cause, nodeError, category, meant, retryElsewhere, unresponsive } = failure
   const { source, upstream, cache, credits, charge, quota, rateQuota, onSettled, upstreamRequest } = failure
   return {
     error,
@@ -266,6 +270,7 @@ const copyFailure = (failure: Failure): Complete<Failure> => {
     cause,
     nodeError,
     category,
+    meant,
     retryElsewhere,
     unresponsive,
     source,

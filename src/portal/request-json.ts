@@ -11,7 +11,8 @@ export const keepsParams = ({ params }: RequestLogConfig, { requestLog }: Accoun
 
 /** A request as the APIs show it. `keepsParams`: with its parameters, and the message of its error. */
 export const requestJson = (request: StoredRequest, keepsParams: boolean) => {
-  const { id, time, outcome, category, params = null, code, message, isSlow = false, isCut = false, ...rest } = request
+  const { id, time, outcome, category, meant = null, code, message, isSlow = false, ...rest } = request
+  const { params = null, paramsOmitted = null, isCut = false } = request
   const { requestId, transport, key, network, method, credits, durationMs, cache = null, attempts = null, upstream = null } = rest
   const hasFailed = outcome !== successOutcome
   return {
@@ -23,11 +24,13 @@ export const requestJson = (request: StoredRequest, keepsParams: boolean) => {
     network,
     method,
     params: keepsParams ? params : null,
+    paramsOmitted: keepsParams ? paramsOmitted : ('setting' as const),
     isCut: keepsParams && isCut,
     outcome,
     code: code ?? null,
     message: (keepsParams ? message : undefined) ?? refusalOf(outcome)?.message ?? null,
     advice: hasFailed ? adviceOf(outcome, category) : null,
+    meantMethod: meant,
     credits,
     durationMs,
     isSlow,
@@ -48,12 +51,18 @@ export const requestProperties = {
   network: text,
   method: text,
   requestId: { type: 'string', description: 'As X-Request-Id has it; the calls of a batch share it.' },
-  params: { ...textOrNull, description: 'JSON, cut to 1 KiB; null where parameters are not stored.' },
+  params: { ...textOrNull, description: 'JSON, cut to 1 KiB; null where parameters are not stored, or the request had none.' },
+  paramsOmitted: {
+    type: ['string', 'null'],
+    enum: ['setting', 'unknownMethod', 'transaction', null],
+    description: 'Why they are not stored: by a setting, of a method that the network does not have, or of one that sends transactions.',
+  },
   isCut: { type: 'boolean', description: 'Whether the end of `params` is missing.' },
   outcome: { type: 'string', description: '`ok`, or the kind of the failure.' },
   code: { type: ['integer', 'null'] },
   message: textOrNull,
   advice: { ...textOrNull, description: 'Why the call failed, and what to do.' },
+  meantMethod: { ...textOrNull, description: 'Of a method that the network does not have: the one that was probably meant.' },
   credits: count,
   durationMs: number,
   isSlow: flag,

@@ -5,7 +5,7 @@ import type { Call, Json } from '../plugin/call.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
 import { requestSpanMs } from '../store/request-log-store.ts'
-import type { Amendment, LoggedRequest, RequestBatch, RequestLogStore } from '../store/request-log-store.ts'
+import type { Amendment, LoggedRequest, ParamsOmission, RequestBatch, RequestLogStore } from '../store/request-log-store.ts'
 import { storeTimeoutMs } from '../store/store.ts'
 import { singleFlight, withTimeout } from '../util/async.ts'
 import { cutJson } from '../util/cut-json.ts'
@@ -153,6 +153,7 @@ export class RequestLog {
     const change = { outcome, code, message, credits }
     if (written === undefined) {
       delete request.category
+      delete request.meant
       Object.assign(request, change)
     } else if (this.#config.enabled) this.#amendments = [...this.#amendments.slice(1 - maxAmendments), { account, ...written, ...change }]
   }
@@ -234,6 +235,7 @@ const removeParams = (request: UnwrittenRequest): void => {
   delete request.params
   delete request.isCut
   delete request.message
+  request.paramsOmitted = 'setting'
 }
 
 /** An upper bound. */
@@ -266,7 +268,7 @@ const toRequest = (
   if (cache !== undefined) request.cache = cache
   if (upstream !== undefined) request.upstream = upstream
   if (upstreamRequest !== undefined) request.attempts = upstreamRequest.attempts
-  if (keepsParams && method?.idempotent === true) setParams(request, message)
+  setParams(request, message, keepsParams ? whyOmitted(method) : 'setting')
   if (isFailure(reply)) setFailure(request, reply, keepsParams)
   return request
 }
@@ -275,18 +277,28 @@ const toRequest = (
  * Not of a method that the table does not have, such as one that takes a password, and not of one that sends transactions: whoever reads a signed
  * transaction that failed could send it later.
  */
-const setParams = (request: UnwrittenRequest, message: Json): void => {
+const whyOmitted = (method: Method | undefined): ParamsOmission | undefined => {
+  if (method === undefined) return 'unknownMethod'
+  return method.idempotent ? undefined : 'transaction'
+}
+
+const setParams = (request: UnwrittenRequest, message: Json, omission: ParamsOmission | undefined): void => {
   const params = isJsonObject(message) ? message['params'] : undefined
   if (params === undefined) return
+  if (omission !== undefined) {
+    request.paramsOmitted = omission
+    return
+  }
   const { text, isCut } = cutJson(params, maxParamsBytes)
   request.params = maskKeys(text, isCut)
   if (isCut) request.isCut = true
 }
 
 /** A message may name a parameter's value. */
-const setFailure = (request: UnwrittenRequest, { kind, error, category }: Failure, keepsMessage: boolean): void => {
+const setFailure = (request: UnwrittenRequest, { kind, error, category, meant }: Failure, keepsMessage: boolean): void => {
   request.outcome = kind
   request.code = error.code
   if (category !== undefined) request.category = category
+  if (meant !== undefined) request.meant = meant
   if (keepsMessage) request.message = cutAndMaskKeys(error.message, maxMessageChars)
 }

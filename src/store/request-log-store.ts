@@ -1,6 +1,9 @@
 import type { MaybePromise } from '../util/async.ts'
 import type { RequestLogSetting } from '../plugin/call.ts'
 
+/** By the setting of the operator or of the account; of a method that the table does not have; of one that sends transactions. */
+export type ParamsOmission = 'setting' | 'unknownMethod' | 'transaction'
+
 /** A call that has ended, as its account may see it: no key, and nothing of a result. It is stored as JSON. */
 export interface LoggedRequest {
   /** When it ended, in ms since 1970. */
@@ -13,8 +16,10 @@ export interface LoggedRequest {
   readonly network: string
   /** As the caller wrote it. */
   readonly method: string
-  /** JSON text in ASCII; absent where parameters are not kept. */
+  /** JSON text in ASCII. */
   readonly params?: string
+  /** Why the parameters of the call are not stored. */
+  readonly paramsOmitted?: ParamsOmission
   /** The end of `params` is missing: they are longer than 1 KiB. */
   readonly isCut?: true
   /** `ok`, or the kind of the failure. */
@@ -24,6 +29,8 @@ export interface LoggedRequest {
   readonly message?: string
   /** What the error of a node means. */
   readonly category?: string
+  /** Of a method that the network does not have: the one that was probably meant. */
+  readonly meant?: string
   readonly credits: number
   readonly durationMs: number
   readonly isSlow?: true

@@ -133,7 +133,10 @@ const limitAccounts = (accounts: RequestBatch['accounts'], limits: readonly (str
   })
 
 /** The message of an error may name a parameter. */
-const withoutParams = ({ params: _params, isCut: _isCut, message: _message, ...request }: LoggedRequest): LoggedRequest => request
+const withoutParams = ({ params: _params, isCut: _isCut, message: _message, ...request }: LoggedRequest): LoggedRequest => ({
+  ...request,
+  paramsOmitted: 'setting',
+})
 
 const newAmendments = (): Amendment[] => []
 
@@ -146,7 +149,7 @@ const amendBatch = (engine: Engine, span: string, [first, ...rest]: readonly [Am
     if (is === undefined) return { result: undefined }
     const requests = JSON.parse(is) as LoggedRequest[] // written above
     for (const { position, outcome, code, message, credits } of [first, ...rest]) {
-      const { category: _, ...request } = requests[position]!
+      const { category: _category, meant: _meant, ...request } = requests[position]!
       requests[position] = { ...request, outcome, credits, ...(code !== undefined && { code }), ...(message !== undefined && { message }) }
     }
     const value = JSON.stringify(requests)

@@ -34,6 +34,7 @@ const failure: Required<Failure> = {
   cause: 'HTTP 503',
   nodeError: { code: -32000, message: 'busy' },
   category: 'tooMany',
+  meant: 'eth_getLogs',
   retryElsewhere: true,
   unresponsive: true,
   source: 'partner',

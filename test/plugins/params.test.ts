@@ -39,6 +39,7 @@ t.test('refuses an unknown method with the message that clients search for', asy
 t.test('names the method that was probably meant, if it is offered', async t => {
   const messageFor = async (name: string, ...more: readonly object[]) => messageOf(await request(name, [], ...more))
   const refusal = (name: string, hint = '') => `the method ${name} does not exist/is not available${hint}`
+  t.match(await request('eth_blokNumber', []), { meant: 'eth_blockNumber' })
   t.equal(await messageFor('eth_blokNumber'), refusal('eth_blokNumber', '; did you mean `eth_blockNumber`?'))
   t.equal(await messageFor('eth_GetBlockByNumber'), refusal('eth_GetBlockByNumber', '; did you mean `eth_getBlockByNumber`?'))
   t.equal(await messageFor('eth_getBlocks'), refusal('eth_getBlocks'), 'more than two edits')

@@ -517,7 +517,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await page.locator('tbody tr').count(), 1)
     await page.fill('[type=search]', 'no-such-id')
     await page.waitForSelector(
-      '.empty:has-text("A call is not in the list if it"):has-text("is older than 24 hours"):has-text("Calls of Try it are logged")',
+      '.empty:has-text("A call is not in the list if it"):has-text("is older than 24 hours"):has-text("Calls of Try it, and those with the header")',
     )
     t.same(await findAccessibilityViolations(page), [])
   })
@@ -558,7 +558,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Requests')
     await page.click('text="What is logged"')
     await page.waitForSelector(
-      'dialog:has-text("calls that take 1.00 s or longer, and a sample of the others. Of successful calls, 10 are logged at once, then one a minute."):has-text("“Tollgate-Log: always”")',
+      'dialog:has-text("Failed calls, and calls that take 1.00 s or longer: of each kind 200 at once, then one every 20 s. Of the others a sample: 10 at once, then one a minute."):has-text("Kept for 24 hours, at most about the last 10,000 requests."):has-text("“Tollgate-Log: always”")',
     )
     await page.click('label:has-text("Nothing")')
     await page.click('dialog >> text="Save"')
@@ -628,8 +628,14 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await waitUntil(async () => Boolean(await page.evaluate(unknown)))
     await page.goto(`${gateway.portal}/requests?key=${id}&outcome=method`)
     await page.click('tbody tr td:has-text("devnet") >> nth=0', { position: { x: 2, y: 2 } })
+    await page.waitForSelector('dialog p:text-matches("^Not logged: the network has no method of this name")')
+    t.equal(await page.getAttribute('[data-testid=why] a:text-is("Plan")', 'href'), '/plan')
+    t.match(await page.getAttribute('dialog a:has-text("Try eth_getBalance")', 'href'), /method=eth_getBalance/)
     await page.click('dialog a:text-is("Calls of unknown methods")')
     await page.waitForSelector('tbody button:has-text("unknown methods")')
+    await page.goto(`${gateway.portal}/errors?key=${id}&outcome=method`)
+    await page.click('tbody a:text-is("Plan")')
+    await page.waitForSelector('h1:text-is("Plan")')
     await page.goto(`${gateway.portal}/usage`)
   })
 
@@ -664,7 +670,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.goto(`${gateway.portal}/usage?by=key&of=latency`)
     await page.waitForSelector('.charts figure:has-text("p95 latency by key") .plot canvas')
     await page.waitForSelector('.charts figure:has-text("p50 latency by key") .legend:has-text("fails …")')
-    await page.waitForSelector('.legend .not-over:text-is("Dashed: not over yet")')
+    await page.waitForSelector('.legend .not-over:has-text("Dashed: not over yet")')
     t.same(await findAccessibilityViolations(page), [])
     await page.click('[aria-label="Show as table: p95 latency by key"]')
     await page.waitForSelector('.charts th:has-text("fails …")')

@@ -153,7 +153,7 @@ t.test('without parameters, the message of an error, which may name one, is not 
     const { end, advance, written } = openLog(config)
     end({ account, params: ['0x1'], reply: refuse('params', { message: 'params[0] is 0x1' }) })
     await advance()
-    t.match(written(), [{ outcome: 'params', code: -32602, params: undefined, message: undefined }])
+    t.match(written(), [{ outcome: 'params', code: -32602, params: undefined, paramsOmitted: 'setting', message: undefined }])
   }
 })
 
@@ -163,10 +163,10 @@ t.test('parameters of methods that send transactions, or that the table does not
   end({ method: 'personal_unlockAccount', params: ['0x11', 'the password'] })
   await advance()
   t.same(
-    written().map(({ method, params }) => [method, params]),
+    written().map(({ method, params, paramsOmitted }) => [method, params, paramsOmitted]),
     [
-      ['eth_sendRawTransaction', undefined],
-      ['personal_unlockAccount', undefined],
+      ['eth_sendRawTransaction', undefined, 'transaction'],
+      ['personal_unlockAccount', undefined, 'unknownMethod'],
     ],
   )
 })

@@ -1,5 +1,7 @@
+import { refusals } from '../../src/plugin/error-table.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import type { LoggedRequest } from '../../src/store/request-log-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { UsageCount } from '../../src/store/usage-store.ts'
 import { dayMs, hourMs } from '../../src/util/dates.ts'
@@ -115,12 +117,32 @@ interface SeededAccount {
   readonly usedShare?: number
 }
 
+/** Each failed call of the last day, as the log of requests has it. */
+const failuresOf = (counts: readonly UsageCount[], firstHour: number): readonly LoggedRequest[] =>
+  counts
+    .filter(({ outcome, hour }) => outcome !== 'ok' && hour >= firstHour)
+    .flatMap(({ key, network, method, outcome, hour, calls }) =>
+      Array.from({ length: calls }, (_, i) => ({
+        ...{ time: (hour + (i + 1) / (calls + 1)) * hourMs, requestId: `seeded-${key}-${hour}-${i}`, transport: 'http' },
+        ...{ key, network, method, params: '[{"fromBlock":"0x1499a3f","toBlock":"0x1"}]', outcome, code: refusals.params.code },
+        ...{ message: 'params[0].fromBlock (0x1499a3f) is after toBlock (0x1)', credits: 0, durationMs: 0.2 },
+      })),
+    )
+
 const seedUsage = async (dir: string, accounts: readonly SeededAccount[]): Promise<void> => {
   const store = await openStore({ kind: 'lmdb', path: `${dir}/../data` }, systemClock)
   const now = Math.floor(systemClock.now() / hourMs)
   const hours = Array.from({ length: weekHours }, (_, i) => now - weekHours + i)
   const counts = accounts.flatMap(({ id, keys }) => hours.flatMap(hour => countsOf(id, keys, hour)))
   await store.reportUsage({ process: 'screenshots', seq: 1, counts, retentionHours: 2_160 })
+  const requests = accounts.map(({ id }) => ({
+    account: id,
+    requests: failuresOf(
+      counts.filter(({ account }) => account === id),
+      now - 23,
+    ),
+  }))
+  await store.addRequests({ id: 'seeded', accounts: requests }, { retentionMs: dayMs, maxBytes: 2 ** 26 })
   const usedToday = (isOf: (count: UsageCount) => boolean): number =>
     counts
       .filter(count => isOf(count) && Math.floor(count.hour / 24) === Math.floor(now / 24))

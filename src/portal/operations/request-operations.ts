@@ -10,7 +10,7 @@ import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
 
-const { params: _params, isCut: _isCut, key: _key, ...shownProperties } = requestProperties
+const { params: _params, paramsOmitted: _omitted, meantMethod: _meant, isCut: _isCut, key: _key, ...shownProperties } = requestProperties
 
 /** What the operation returns, by the name in the OpenAPI document. */
 const requestList = {
@@ -37,7 +37,14 @@ export const requestSchemas = {
 
 /** An operator sees what the account has had logged, but for the parameters: those are the account's. */
 const operatorRequestJson = (found: FoundRequest, account: AccountRow, key: KeyRow | undefined, { requestLog }: OperationServices) => {
-  const { params: _, isCut: __, key: keyId, ...shown } = requestJson(found, keepsParams(requestLog, account))
+  const {
+    params: _params,
+    paramsOmitted: _omitted,
+    meantMethod: _meant,
+    isCut: _isCut,
+    key: keyId,
+    ...shown
+  } = requestJson(found, keepsParams(requestLog, account))
   return {
     account: { id: account.id, name: account.name },
     key: { id: keyId, name: key?.name ?? null, hint: key?.hint ?? null },

@@ -126,7 +126,6 @@ export const texts = {
     noneFound: 'No request matches',
     duration: 'Latency',
     why: 'Why it failed',
-    noParams: 'The parameters of this request are not logged.',
     transport: 'Transport',
     cache: 'Cache',
     attempts: 'Node requests',

@@ -29,7 +29,7 @@ export const Outcome = ({ shown: { outcome, code, isSlow }, toneOfFailure = 'dan
 )
 
 interface RequestFactsProps {
-  readonly shown: Omit<RequestJson, 'key' | 'params' | 'isCut'>
+  readonly shown: Omit<RequestJson, 'key' | 'params' | 'paramsOmitted' | 'meantMethod' | 'isCut'>
   /** Whose it is. */
   readonly of: readonly Fact[]
   /** Its node, where there is more to see of it. */

@@ -10,6 +10,7 @@ import { Table } from '../components/table.tsx'
 import { formatClock, formatMethod, formatMoment, formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, followLink, query } from '../router.ts'
+import { Advice } from './advice.tsx'
 import { developerTexts } from './developer-texts.ts'
 import { FilterButton, FilterChips, RangePicker, linkWithFilters, rangeAndFilters } from './filters.tsx'
 import { useKeyNames } from './key-names.ts'
@@ -83,7 +84,7 @@ const ErrorTable = ({ errors, nameOfKey }: OutcomeTableProps) => {
           },
           { title: text.methods, cell: row => <Methods error={row} /> },
           { title: text.messages, cell: row => <Messages error={row} nameOfKey={nameOfKey} /> },
-          { title: text.advice, cell: row => row.advice },
+          { title: text.advice, cell: row => <Advice text={row.advice} /> },
         ]}
       />
       {shown !== undefined && <AllMessages error={shown} nameOfKey={nameOfKey} onClose={() => changeQuery({ messages: '' })} />}

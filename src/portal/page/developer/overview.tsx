@@ -26,6 +26,7 @@ import {
 import { connectionProblem, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
+import { Advice } from './advice.tsx'
 import { developerTexts } from './developer-texts.ts'
 import { needsForecast } from './account-banner.tsx'
 import { account, loadAccount } from './developer-session.ts'
@@ -222,7 +223,7 @@ const WhatFailed = ({ since }: { readonly since: string }) => {
                     </Fragment>
                   ))}
                   {methods.length > maxMethods && `${formatNumber(methods.length - maxMethods)} ${developerTexts.errors.moreMethods} · `}
-                  {advice}
+                  <Advice text={advice} />
                 </p>
               </li>
             ))}

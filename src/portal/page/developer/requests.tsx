@@ -15,6 +15,7 @@ import { Segments } from '../components/tabs.tsx'
 import { formatClock, formatLatency, formatNumber, formatOutcome, formatSeconds } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { changeQuery, followLink, navigate, query, queryMember } from '../router.ts'
+import { Advice } from './advice.tsx'
 import { developerTexts } from './developer-texts.ts'
 import { codeSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
@@ -48,7 +49,7 @@ export const Requests = () => {
     <>
       {log !== undefined && (
         <p class="lead">
-          {whatIsLogged(log)} {text.keptFor} {formatNumber(log.retentionHours)} {text.hours}.
+          {whatIsLogged(log)} {keptFor(log)}
         </p>
       )}
       <div class="controls">
@@ -91,7 +92,10 @@ export const Requests = () => {
   )
 }
 
-const whatIsLogged = ({ slowMs }: RequestLogJson): string => `${text.loggedFrom} ${formatLatency(slowMs)} ${text.loggedSample}`
+const whatIsLogged = ({ slowMs }: RequestLogJson): string => `${text.loggedFrom} ${formatLatency(slowMs)} ${text.loggedRate} ${text.sample}`
+
+const keptFor = ({ retentionHours }: Pick<RequestLogJson, 'retentionHours'>): string =>
+  `${text.keptFor} ${formatNumber(retentionHours)} ${text.hours}.`
 
 /** Anything but which request is shown. */
 const isFiltered = (): boolean => [...query.value.keys()].some(name => name !== 'show')
@@ -213,12 +217,12 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
 
 /** Somebody looks for a call that they know was made. */
 const WhyMissing = ({ log: { retentionHours } }: Pick<RequestPageJson, 'log'>) => {
-  const { title, notSampled, old, recent, noKey } = text.whyMissing
+  const { title, notSampled, tooMany, old, recent, noKey } = text.whyMissing
   return (
     <>
       {title}
       <ul>
-        {[notSampled, `${old} ${formatNumber(retentionHours)} ${text.hours}`, recent, noKey].map(reason => (
+        {[notSampled, tooMany, `${old} ${formatNumber(retentionHours)} ${text.whyMissing.hours}`, recent, noKey].map(reason => (
           <li key={reason}>{reason}</li>
         ))}
       </ul>
@@ -234,12 +238,12 @@ interface RequestDetailsProps {
 }
 
 const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
-  const { method, network, key: id, outcome, message, advice, params, isCut } = shown
+  const { method, meantMethod, network, key: id, outcome, message, advice, params, paramsOmitted, isCut } = shown
   const key = keys.byId.get(id)
   // Those that there are not are counted together.
   const isUnknown = outcome === 'method'
   const usage = new URLSearchParams(isUnknown ? { outcome, by: 'method' } : { method, by: 'outcome' })
-  const call = new URLSearchParams({ network, method, key: id, ...(params !== null && !isCut && { params }) })
+  const call = new URLSearchParams({ network, method: meantMethod ?? method, key: id, ...(params !== null && !isCut && { params }) })
   return (
     <Dialog title={method} isWide onClose={onClose}>
       <p>
@@ -250,12 +254,14 @@ const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
           <h3>{text.why}</h3>
           {message !== null && <p data-testid="message">{message}</p>}
           <h3>{developerTexts.errors.advice}</h3>
-          <p data-testid="why">{advice}</p>
+          <p data-testid="why">
+            <Advice text={advice} />
+          </p>
         </section>
       )}
       <h3>{text.params}</h3>
       {params === null ? (
-        <p class="help">{text.noParams}</p>
+        <p class="help">{paramsOmitted === null ? text.noParams : text.omitted[paramsOmitted]}</p>
       ) : (
         <CopyCode text={isCut ? `${params}…` : indentJson(params)} label={text.params} />
       )}
@@ -266,10 +272,13 @@ const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
         <a class="button quiet" href={`/usage?${usage}`} onClick={followLink}>
           {isUnknown ? text.usageOfUnknown : text.usageOfMethod}
         </a>
-        <a class="button" href={`/try-it?${call}`} onClick={followLink}>
-          <Icon name="play" />
-          {outcome === 'ok' ? text.tryIt : text.tryAgain}
-        </a>
+        {/* To send again what the network does not have would lead nowhere. */}
+        {(!isUnknown || meantMethod !== null) && (
+          <a class="button" href={`/try-it?${call}`} onClick={followLink}>
+            <Icon name="play" />
+            {isUnknown ? `${text.tryMeant} ${meantMethod}` : outcome === 'ok' ? text.tryIt : text.tryAgain}
+          </a>
+        )}
       </div>
     </Dialog>
   )
@@ -323,10 +332,10 @@ const LogSettings = ({ log, onSaved, onClose }: LogSettingsProps) => {
   return (
     <Dialog title={text.whatIsLogged} onClose={onClose}>
       <p>
-        {whatIsLogged(log)} {text.sample} {text.always}
+        {whatIsLogged(log)} {text.perProcess} {text.always}
       </p>
       <p>
-        {text.keptFor} {formatNumber(log.retentionHours)} {text.hours}. {text.neverLogged}
+        {keptFor(log)} {text.neverLogged}
       </p>
       {!log.isOffered && <p>{text.offByOperator}</p>}
       {log.isOffered && !log.offersParams && <p>{text.noParamsByOperator}</p>}
