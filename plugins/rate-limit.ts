@@ -32,7 +32,7 @@ export default definePlugin({
   },
   reads: ['request', 'key', 'account'],
   once: true,
-  limitsRates: true,
+  limitsRates: options => options,
   create({ account: accountLimit, key: keyLimit, ip: ipLimit }, services) {
     const { rateLimits, methods, network, usage, priceOf } = services
     const handle: DirectHandler<'request' | 'key' | 'account'> = (call, next) => {

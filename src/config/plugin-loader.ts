@@ -212,7 +212,7 @@ const pluginFields: readonly (readonly [name: string, wanted: string, accepts: (
   ['repeats', 'true', isOptionalTrue],
   ['once', 'true', isOptionalTrue],
   ['shares', 'true', isOptionalTrue],
-  ['limitsRates', 'true', isOptionalTrue],
+  ['limitsRates', 'a function', isOptionalFunction],
   ['verifies', 'true', isOptionalTrue],
   ['tracksHeads', 'true', isOptionalTrue],
   ['withoutHeads', 'a string', value => value === undefined || isNonEmptyString(value)],

@@ -100,7 +100,8 @@ const urlsIn = (value: unknown, path: Path = []): readonly LocatedUrl[] => {
 }
 
 /** Does a plugin of the pipeline apply the rates of plans and keys? */
-export const limitsRates = ({ steps }: Pick<NetworkConfig, 'steps'>): boolean => steps.some(({ plugin }) => plugin.limitsRates === true)
+export const limitsRates = ({ steps }: Pick<NetworkConfig, 'steps'>): boolean =>
+  steps.some(({ plugin }) => plugin.limitsRates !== undefined)
 
 export const missingRateLimit = 'add a plugin that limits rates, such as rate-limit, to the pipeline'
 

@@ -6,6 +6,7 @@ import type { MaybePromise } from '../util/async.ts'
 import { createNameMatcher } from '../util/name-pattern.ts'
 import type { Failure, Reply, Result } from './reply.ts'
 import type { Infer, ObjectSchema } from './options-schema.ts'
+import type { NetworkRateLimits } from '../services/rate-limit-options.ts'
 import type { EventRules, Lookup, MethodDescription, MethodTable, Services } from '../services/index.ts'
 
 /** The rest of the pipeline. Each call of it is a fresh run. */
@@ -119,8 +120,11 @@ export interface Plugin<
   readonly terminal?: true
   /** What a pipeline without this plugin lets callers do, for a warning of `tollgate check`. */
   readonly whenMissing?: string
-  /** The plugin applies the rates of plans and keys. Where no plugin of a pipeline does, `tollgate check` warns that they have no effect. */
-  readonly limitsRates?: true
+  /**
+   * The plugin applies the rates of plans and keys, and the limits that it returns, which the dashboard shows. Where no plugin of a pipeline does,
+   * `tollgate check` warns that rates have no effect.
+   */
+  limitsRates?(options: Infer<S>): NetworkRateLimits
   /** The plugin says in `verified` what results were verified by. On its networks a result of a node that has no `verified` gets `none`. */
   readonly verifies?: true
   /** The stage calls `services.heads.track()` at its start. */

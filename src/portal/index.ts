@@ -55,7 +55,7 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly billingUrl?: string
   /** The URL of the RPC listener. */
   readonly rpcUrl: string
-  readonly networks: readonly Pick<NetworkConfig, 'name' | 'chainId' | 'hosts'>[]
+  readonly networks: readonly Pick<NetworkConfig, 'name' | 'chainId' | 'hosts' | 'steps'>[]
   /** By network; read with the first request. */
   describeMethods(): Promise<ReadonlyMap<string, readonly MethodDescription[]>>
 }
@@ -166,9 +166,10 @@ const openUsageWebhook = (
 
 const toPortalNetworks = async ({ networks, describeMethods, networkUrl, rpcUrl }: PortalAppOptions): Promise<readonly PortalNetwork[]> => {
   const methods = await describeMethods()
-  return networks.map(({ name, chainId, hosts }) => {
+  return networks.map(({ name, chainId, hosts, steps }) => {
     const http = networkUrl?.replace('{host}', hosts[0] ?? '') ?? urlOnListener(hosts, rpcUrl)
-    return { name, chainId, http, ws: http.replace(/^http/, 'ws'), methods: methods.get(name) ?? [] }
+    const [rateLimits = null] = steps.flatMap(({ plugin, options }) => plugin.limitsRates?.(options as never) ?? []) // the loader checked them against its schema
+    return { name, chainId, http, ws: http.replace(/^http/, 'ws'), methods: methods.get(name) ?? [], rateLimits }
   })
 }
 

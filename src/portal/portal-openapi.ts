@@ -99,6 +99,21 @@ const networkStatus = {
   },
 } as const
 
+const rateLimits = {
+  oneOf: [
+    object({
+      accountRate: numberOrNull,
+      accountBurst: countOrNull,
+      accountCreditRate: numberOrNull,
+      keyRate: numberOrNull,
+      ipRate: numberOrNull,
+    }),
+    { type: 'null' },
+  ],
+  description:
+    'Calls and credits per second that the network allows an account, a key and an IP address; `burst`: calls at once. The rate of the plan takes the place of `accountRate`. Null: the network limits no rates, not even those of plans and keys.',
+} as const
+
 const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull, readOnly: flag, lastUsed: timeOrNull }
 
 const latencies = { ...listOf(numberOrNull), description: 'Of a group, empty unless asked for.' }
@@ -194,7 +209,7 @@ const responseSchemas = {
   WebhookTest: webhookTestSchema,
   Key: object(key),
   NewKey: object({ ...key, key: { type: 'string', description: 'The API key. It is not shown again.' } }),
-  Network: object({ ...networkStatus, http: text, ws: text }),
+  Network: object({ ...networkStatus, http: text, ws: text, rateLimits }),
   NetworkStatus: object(networkStatus),
   Method: partialObject(
     {

@@ -4,6 +4,7 @@ import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
+import type { NetworkRateLimits } from '../services/rate-limit-options.ts'
 import type { RequestLogConfig } from '../services/request-log.ts'
 import type { LazyStore } from '../store/lazy-store.ts'
 import type { AccountRow } from '../store/store.ts'
@@ -55,6 +56,8 @@ export interface PortalNetwork {
   readonly http: string
   readonly ws: string
   readonly methods: readonly PortalMethod[]
+  /** Null where no plugin limits rates: those of plans and keys have no effect there. */
+  readonly rateLimits: NetworkRateLimits | null
 }
 
 /** What kept calls from nodes and networks, as operators see it. */

@@ -21,6 +21,13 @@ export const rateLimitProperties = {
   },
 } as const
 
+/** What a network allows each account, over all its keys and networks, each API key and each IP address. */
+export interface NetworkRateLimits {
+  readonly account?: RateLimitOptions
+  readonly key?: Pick<RateLimitOptions, 'rate'>
+  readonly ip?: Pick<RateLimitOptions, 'rate'>
+}
+
 /** Per second. */
 export interface RateLimitOptions {
   readonly rate?: number

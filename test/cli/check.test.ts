@@ -159,7 +159,7 @@ t.test('a rate of a key that a network does not apply is a warning', async t => 
     (await ran()).out.join('\n'),
     /warning: rates of API keys have no effect in devnet: add a plugin that limits rates, such as rate-limit,/,
   )
-  const limited = stubPlugins.map(plugin => (plugin.name === 'shape' ? { ...plugin, limitsRates: true as const } : plugin))
+  const limited = stubPlugins.map(plugin => (plugin.name === 'shape' ? { ...plugin, limitsRates: () => ({}) } : plugin))
   t.notMatch((await run(createCheckCommand(limited, noProblems))).out.join('\n'), /warning/)
 })
 

@@ -1034,7 +1034,12 @@ t.test('everybody is told of outages of a network, and nobody but operators what
   const incidents = new NodeIncidents({ storeStatus: () => ({}), clock, observedNetworks: async () => [status] })
   const portal = await openPortal({
     ...{ address: { host: '127.0.0.1', port: 0 }, store, storeAddress: { kind: 'lmdb', path }, clock, log: new TestLog(), version: '0' },
-    ...{ trustedProxies: [], networks: [{ name: 'devnet', chainId: 31337, hosts: ['devnet.test'] }], plans: {}, publicStatus: true },
+    ...{
+      trustedProxies: [],
+      networks: [{ name: 'devnet', chainId: 31337, hosts: ['devnet.test'], steps: [] }],
+      plans: {},
+      publicStatus: true,
+    },
     ...{ usageRetentionMs: dayMs, requestLog: testRequestLog, metrics: createMetricsRegistry(), rpcUrl: 'http://127.0.0.1:1' },
     describeMethods: async () => new Map(),
     networkStatuses: () => [status],

@@ -77,7 +77,10 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
   const billingUrl = 'https://billing.example.org/?account={account}'
   const deployment = createPortalDeployment(node.url, {
     networks: {
-      devnet: networkFile('devnet', [node.url], { verify: { methods: { eth_getCode: 'proof' }, costs: { proof: '2x' } } }),
+      devnet: networkFile('devnet', [node.url], {
+        'rate-limit': { account: { rate: '900/s', creditRate: '90000/s' }, ip: { rate: '2000/s' } },
+        verify: { methods: { eth_getCode: 'proof' }, costs: { proof: '2x' } },
+      }),
     },
     gateway: {
       portal: {
@@ -951,12 +954,16 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       await openPage(page, 'Plan')
       await page.waitForSelector('.card > :has-text("eth_getLogs in an outage"):has-text("fails")')
       await page.waitForSelector('.card > :has-text("3,000,000"):has-text("new at 00:00 UTC; what is left is not carried over")')
-      await page.waitForSelector('.card > :has-text("Rate limit"):has-text("no limit")')
+      await page.waitForSelector('.card > :has-text("Rate limit"):has-text("by network"):has-text("See below what each network allows.")')
+      await page.waitForSelector(
+        'p:text-is("Rate limits on devnet: your account: 900 calls/s, 90,000 credits/s; each IP address: 2,000 calls/s. Rate limits of keys apply.")',
+      )
       await deployment.run('accounts', 'set', 'newcomer', '--plan', 'steady')
       await page.reload()
       await page.waitForSelector(
-        '.card > :has-text("Rate limit"):has-text("25 calls/s"):has-text("At once: 1,500. On networks that limit rates. Keys may have lower limits.")',
+        '.card > :has-text("Rate limit"):has-text("25 calls/s"):has-text("At once: 1,500. Over all keys and networks. Keys may have limits of their own.")',
       )
+      await page.waitForSelector('p:has-text("your account: 25 calls/s (1,500 at once), 90,000 credits/s")')
       await deployment.run('accounts', 'set', 'newcomer', '--credits', '800')
       await page.reload()
       await page.waitForSelector('.card > :has-text("800"):has-text("set for your account; new at 00:00 UTC")')

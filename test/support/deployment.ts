@@ -225,6 +225,7 @@ export const networkFile = (
     envelope: {},
     'key-auth': {},
     'network-access': {},
+    ...(options['rate-limit'] && { 'rate-limit': {} }),
     credits: {},
     params: {},
     subscriptions: {},

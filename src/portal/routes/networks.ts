@@ -1,4 +1,5 @@
 import type { NetworkStatus } from '../../server/network-status.ts'
+import type { NetworkRateLimits } from '../../services/rate-limit-options.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { isOutageKind } from '../alerts/network-outages.ts'
 import type { NetworkOutage } from '../alerts/network-outages.ts'
@@ -30,7 +31,28 @@ export interface NetworkIncidentJson {
 }
 
 /** A network as its callers see it. */
-export type NetworkJson = NetworkStatusJson & Pick<PortalNetwork, 'http' | 'ws'>
+export interface NetworkJson extends NetworkStatusJson, Pick<PortalNetwork, 'http' | 'ws'> {
+  /** Null where no rate is limited: that of the plan, and those of keys, have no effect there. */
+  readonly rateLimits: RateLimitsJson | null
+}
+
+/** Calls and credits per second, and calls at once; null where there is no limit. */
+export interface RateLimitsJson {
+  /** Without a rate of the plan, which takes the place of it. */
+  readonly accountRate: number | null
+  readonly accountBurst: number | null
+  readonly accountCreditRate: number | null
+  readonly keyRate: number | null
+  readonly ipRate: number | null
+}
+
+const rateLimitsJson = ({ account = {}, key = {}, ip = {} }: NetworkRateLimits): RateLimitsJson => ({
+  accountRate: account.rate ?? null,
+  accountBurst: account.burst ?? null,
+  accountCreditRate: account.creditRate ?? null,
+  keyRate: key.rate ?? null,
+  ipRate: ip.rate ?? null,
+})
 
 /** Whoever is shown more has the log of incidents of operators. */
 const maxIncidents = 10
@@ -81,7 +103,10 @@ export const networkRoutes = [
     role: 'viewer',
     response: listOf(schemaRef('Network')),
     handle: async (_request, services): Promise<readonly NetworkJson[]> =>
-      (await networksWithStatus(services)).map(({ network: { http, ws }, status }) => ({ ...status, http, ws })),
+      (await networksWithStatus(services)).map(({ network: { http, ws, rateLimits }, status }) => ({
+        ...status,
+        ...{ http, ws, rateLimits: rateLimits && rateLimitsJson(rateLimits) },
+      })),
   }),
   definePublicRoute({
     method: 'get',

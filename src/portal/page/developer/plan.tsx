@@ -1,7 +1,8 @@
 import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
 import type { PortalMethod } from '../../portal-services.ts'
 import type { AccountReport, PlanJson } from '../../routes/account.ts'
-import type { NetworkJson } from '../../routes/networks.ts'
+import type { NetworkJson, RateLimitsJson } from '../../routes/networks.ts'
 import { brand } from '../brand.ts'
 import { Badge } from '../components/badge.tsx'
 import { Notice, SearchField, Select, WhenLoaded } from '../components/controls.tsx'
@@ -28,31 +29,37 @@ export const Plan = () => {
   const network = names.find(name => name === chosen.value) ?? preferred(networks.data.value)?.name
   return (
     <>
-      <Plans />
+      <Plans networks={networks.data.value ?? []} />
       <h2>{text.prices}</h2>
       <Notice text={networks.error.value} />
       {network === undefined ? (
         networks.error.value === undefined && <Skeleton />
       ) : (
-        <Prices key={network} names={names} network={network} onChoose={name => (chosen.value = name)} />
+        <Prices key={network} names={names} network={network} onChoose={name => (chosen.value = name)}>
+          <NetworkRates network={networks.data.value?.find(({ name }) => name === network)} />
+        </Prices>
       )}
     </>
   )
 }
 
-const Plans = () => {
+interface PlansProps {
+  readonly networks: readonly NetworkJson[]
+}
+
+const Plans = ({ networks }: PlansProps) => {
   const current = account.value
   if (current === undefined) return <Skeleton height={5.5} />
   return (
     <>
-      <OwnPlan account={current} />
+      <OwnPlan account={current} networks={networks} />
       {current.billingUrl !== null && (
         <p>
           <ExternalLink href={current.billingUrl}>{text.invoices}</ExternalLink>
         </p>
       )}
       {current.offeredPlans.length > 0 ? (
-        <PlanComparison account={current} />
+        <PlanComparison account={current} networks={networks} />
       ) : (
         <p>
           {text.needMore} <ContactSupport />
@@ -62,7 +69,11 @@ const Plans = () => {
   )
 }
 
-const OwnPlan = ({ account: { plan, hasOwnCredits } }: { readonly account: AccountReport }) => (
+interface PlanProps extends PlansProps {
+  readonly account: AccountReport
+}
+
+const OwnPlan = ({ account: { plan, hasOwnCredits }, networks }: PlanProps) => (
   <div class="card figures">
     <Figure label={text.yourPlan} value={plan.name} note={plan.price ?? undefined} />
     <Figure
@@ -71,18 +82,37 @@ const OwnPlan = ({ account: { plan, hasOwnCredits } }: { readonly account: Accou
       note={`${hasOwnCredits ? `${developerTexts.overview.setForYou}; ` : ''}${text.resets}`}
     />
     <Figure label={text.forwarding} value={formatForwarding(plan)} note={text.forwardingHelp} />
-    <Figure label={developerTexts.keys.rate} value={formatRate(plan)} note={`${formatBurst(plan)}${text.rateHelp}`} />
+    <Figure label={developerTexts.keys.rate} value={formatRate(plan, networks)} note={describeRate(plan, networks)} />
   </div>
 )
 
 const formatForwarding = ({ forwarding }: PlanJson): string => (forwarding ? text.forwarded : text.notForwarded)
 
-const formatRate = ({ rate }: PlanJson): string => (rate === null ? developerTexts.keys.noLimit : `${formatNumber(rate)} ${text.perSecond}`)
+/** That of the plan, where there is a network that applies it; without one, networks may have limits of their own. */
+const formatRate = ({ rate }: PlanJson, networks: readonly NetworkJson[]): string => {
+  const limits = networks.flatMap(({ rateLimits }) => rateLimits ?? [])
+  if (rate !== null && limits.length > 0) return formatPerSecond(rate)
+  return limits.some(isLimit) ? text.byNetwork : developerTexts.keys.noLimit
+}
+
+const formatPerSecond = (rate: number): string => `${formatNumber(rate)} ${text.perSecond}`
+
+const isLimit = ({ accountRate, accountCreditRate, keyRate, ipRate }: RateLimitsJson): boolean =>
+  [accountRate, accountCreditRate, keyRate, ipRate].some(rate => rate !== null)
+
+const describeRate = ({ rate, burst }: PlanJson, networks: readonly NetworkJson[]): string => {
+  const limiting = networks.filter(({ rateLimits }) => rateLimits !== null)
+  if (limiting.length === 0) return networks.length === 0 ? '' : text.noneLimits
+  if (rate === null)
+    return limiting.some(({ rateLimits }) => rateLimits !== null && isLimit(rateLimits)) ? text.byNetworkHelp : text.keysMay
+  const others = networks.filter(({ rateLimits }) => rateLimits === null).map(({ name }) => name)
+  return `${formatBurst({ burst })}${text.allTogether}${others.length === 0 ? '' : `, ${text.notOn} ${others.join(', ')}`}. ${text.keysMay}`
+}
 
 const formatBurst = ({ burst }: Pick<PlanJson, 'burst'>): string => (burst === null ? '' : `${text.burst} ${formatNumber(burst)}. `)
 
 /** What the account would get with each plan that is offered, beside what it has. */
-const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { readonly account: AccountReport }) => {
+const PlanComparison = ({ account: { account, plan: own, offeredPlans }, networks }: PlanProps) => {
   const plans = [own, ...offeredPlans].toSorted((a, b) => (a.dailyCredits ?? 0) - (b.dailyCredits ?? 0))
   return (
     <>
@@ -124,7 +154,7 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans } }: { rea
             title: developerTexts.keys.rate,
             cell: plan => (
               <>
-                {formatRate(plan)}
+                {formatRate(plan, networks)}
                 {plan.burst !== null && <p class="help">{formatBurst(plan)}</p>}
               </>
             ),
@@ -156,13 +186,40 @@ const GetPlan = ({ plan: { name, url }, of }: { readonly plan: PlanJson; readonl
 
 const orders = (['name', 'price'] as const).map(value => ({ value, label: text.orders[value] }))
 
+/** What the network allows in a second; the rate of the plan takes the place of its own. */
+const NetworkRates = ({ network }: { readonly network: NetworkJson | undefined }) => {
+  if (network === undefined || account.value === undefined) return null
+  const { name, rateLimits } = network
+  if (rateLimits === null) return <p class="lead">{text.noRates}</p>
+  const { rate, burst } = account.value.plan
+  const atOnce = rate === null ? rateLimits.accountBurst : burst
+  const accountRate = rate ?? rateLimits.accountRate
+  const limits = [
+    accountRate !== null && `${formatPerSecond(accountRate)}${atOnce === null ? '' : ` (${formatNumber(atOnce)} ${text.atOnce})`}`,
+    rateLimits.accountCreditRate !== null && `${formatNumber(rateLimits.accountCreditRate)} ${text.creditsPerSecond}`,
+  ].filter(limit => limit !== false)
+  const parts = [
+    limits.length > 0 && `${text.rates.account}: ${limits.join(', ')}`,
+    rateLimits.keyRate !== null && `${text.rates.key}: ${formatPerSecond(rateLimits.keyRate)}`,
+    rateLimits.ipRate !== null && `${text.rates.ip}: ${formatPerSecond(rateLimits.ipRate)}`,
+  ].filter(part => part !== false)
+  return (
+    <p class="lead">
+      {parts.length > 0 && `${text.ratesOn} ${name}: ${parts.join('; ')}. `}
+      {text.rates.also}
+    </p>
+  )
+}
+
 interface PricesProps {
   readonly names: readonly string[]
   readonly network: string
+  /** About the network. */
+  readonly children: ComponentChildren
   onChoose(network: string): void
 }
 
-const Prices = ({ names, network, onChoose }: PricesProps) => {
+const Prices = ({ names, network, children, onChoose }: PricesProps) => {
   const methods = useRequest<readonly PortalMethod[]>(`/networks/${network}/methods`)
   const search = useSignal('')
   const order = useSignal<'name' | 'price'>('name')
@@ -177,6 +234,7 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
         <SearchField label={text.search} value={search.value} onInput={value => (search.value = value)} />
         <Segments label={text.order} options={orders} value={order.value} onChange={value => (order.value = value)} />
       </div>
+      {children}
       <WhenLoaded from={methods} skeleton={<Skeleton lines={12} />}>
         {found => {
           const shown = found.filter(matches).toSorted(compare)
