@@ -52,6 +52,21 @@ export interface FoundRequest extends StoredRequest {
   readonly account: string
 }
 
+/** The newest requests of all accounts. */
+export interface LatestRequests {
+  /** The newest first. */
+  readonly requests: readonly FoundRequest[]
+  /** All requests from then on were looked at, in ms since 1970. */
+  readonly readFrom: number
+}
+
+export interface LatestRequestsOptions {
+  /** Milliseconds since 1970: requests from then on. */
+  readonly since: number
+  readonly limit: number
+  isWanted(request: StoredRequest): boolean
+}
+
 /** Requests of several accounts that are written together. */
 export interface RequestBatch {
   /** Unique. A batch that has been written is not written again. */
@@ -84,6 +99,8 @@ export interface RequestLogStore {
   requests(account: string): MaybePromise<readonly StoredRequest[]>
   /** Those of all accounts with this request id, at most `maxFoundRequests`; the newest first. Reads their ids, and the batches that have this one, in parts. */
   findRequests(requestId: string): Promise<readonly FoundRequest[]>
+  /** Of all accounts, at most `limit`. Reads no more than it needs, and `maxReadRequests` or few more, in parts. */
+  latestRequests(options: LatestRequestsOptions): Promise<LatestRequests>
   dropRequests(account: string): Promise<void>
   /**
    * What is stored of the account's requests from now on, whatever their processes knew when they logged them; all where undefined. Where that is less, what
@@ -96,5 +113,7 @@ export const maxRequestsPerAccount = 10_000
 
 /** A WebSocket has one request id for all its calls. */
 export const maxFoundRequests = 100
+
+export const maxReadRequests = 20_000
 
 export const requestSpanMs = 600_000

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { parseVector, readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
-import { maxFoundRequests, maxRequestsPerAccount, requestSpanMs } from './request-log-store.ts'
+import { maxFoundRequests, maxReadRequests, maxRequestsPerAccount, requestSpanMs } from './request-log-store.ts'
 import type { Amendment, FoundRequest, LoggedRequest, RequestBatch, RequestLogStore, StoredRequest } from './request-log-store.ts'
 import type { StoreDays } from './store-days.ts'
 import { getOrCreate } from '../util/memoize.ts'
@@ -113,6 +113,33 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
     }
     return [...found.values()].sort(byAge).slice(0, maxFoundRequests)
   },
+  async latestRequests({ since, limit, isWanted }) {
+    const found = new Map<string, FoundRequest>()
+    const newest = () => [...found.values()].sort(byAge).slice(0, limit)
+    let readCount = 0
+    /** Of requests that are not read, none that is newer belongs to the newest ones. */
+    let readFrom = Infinity
+    for (const span of (await readSpans(engine)).toReversed()) {
+      const spanEnd = (Number(span) + 1) * requestSpanMs
+      readFrom = Math.min(readFrom, spanEnd)
+      if (readFrom <= since) break
+      const sequences = batchesByProcess((await readTable(engine, tag, idsIn(span))).entries())
+      while (sequences.length > 0) {
+        const enough = found.size < limit ? since : (newest().at(-1)?.time ?? since)
+        const first = sequences.reduce((latest, each) => (each.readFrom > latest.readFrom ? each : latest))
+        readFrom = Math.min(first.readFrom, spanEnd)
+        if (readFrom <= enough || readCount >= maxReadRequests) return { requests: newest(), readFrom: Math.max(readFrom, since) }
+        const batches = first.unread.splice(-batchesPerRead)
+        if (first.unread.length === 0) sequences.splice(sequences.indexOf(first), 1)
+        for await (const request of readBatches(engine, span, batches)) {
+          readCount += 1
+          first.readFrom = Math.min(first.readFrom, request.time)
+          if (request.time >= since && isWanted(request)) found.set(`${request.account} ${request.id}`, request)
+        }
+      }
+    }
+    return { requests: newest(), readFrom: since }
+  },
   async dropRequests(account) {
     await engine.commit(tag, { dels: [{ table: settings, field: account }] })
     await dropAccount(engine, account)
@@ -193,7 +220,6 @@ const digestsOf = (requests: readonly LoggedRequest[]): string =>
 
 const batchesPerRead = 24
 
-/** Others who use the store get their turn in between. */
 const readFound = async (
   engine: Engine,
   span: string,
@@ -201,33 +227,67 @@ const readFound = async (
   ids: ReadonlyMap<string, string> = new Map(),
 ): Promise<readonly FoundRequest[]> => {
   const found: FoundRequest[] = []
-  const batches = batchesWith(ids, digestOf(requestId))
-  for (let from = 0; from < batches.length; from += batchesPerRead) {
-    const some = batches.slice(from, from + batchesPerRead)
+  for await (const request of readParts(engine, span, partsWith(ids, digestOf(requestId))))
+    if (request.requestId === requestId) found.push(request)
+  return found
+}
+
+/** Of a batch, the requests of one account. */
+interface BatchPart {
+  readonly account: string
+  readonly id: string
+}
+
+/** Others who use the store get their turn in between. */
+async function* readParts(engine: Engine, span: string, parts: readonly BatchPart[]): AsyncGenerator<FoundRequest> {
+  for (let from = 0; from < parts.length; from += batchesPerRead) {
+    const some = parts.slice(from, from + batchesPerRead)
     const { tables } = await engine.read(
       tag,
       some.map(({ account, id }) => ({ table: logOf(account, span), fields: [id] })),
     )
     for (const [i, { account, id }] of some.entries()) {
       const value = tables[i]?.get(id)
-      if (value === undefined) continue
-      for (const request of parseBatch(id, value)) if (request.requestId === requestId) found.push({ ...request, account })
+      if (value !== undefined) for (const request of parseBatch(id, value)) yield { ...request, account }
     }
     await setImmediate()
   }
-  return found
 }
 
 /** The digest may also be found across two others, which costs a look. */
-const batchesWith = (ids: ReadonlyMap<string, string>, digest: string) => {
-  const batches: { readonly account: string; readonly id: string }[] = []
-  for (const [id, value] of ids) {
-    if (!value.includes(digest)) continue
-    const words = value.split(' ')
-    for (let i = 1; i < words.length; i += 2) if (words[i]?.includes(digest)) batches.push({ account: words[i - 1] ?? '', id })
-  }
-  return batches
+const partsWith = (ids: ReadonlyMap<string, string>, digest: string): readonly BatchPart[] =>
+  Array.from(ids).flatMap(([id, value]) => (value.includes(digest) ? partsOf(id, value, digest) : []))
+
+const partsOf = (id: string, value: string, digest = ''): readonly BatchPart[] => {
+  const words = value.split(' ')
+  return words.flatMap((digests, i) => (i % 2 === 1 && digests.includes(digest) ? [{ account: words[i - 1] ?? '', id }] : []))
 }
+
+/** The batches of one process in a span, which are in the order of time. */
+interface BatchSequence {
+  /** The newest last: the id, and the accounts with their digests. */
+  readonly unread: (readonly [id: string, ids: string])[]
+  /** The time of the oldest request that was read. */
+  readFrom: number
+}
+
+/** A process numbers its batches. */
+const batchesByProcess = (ids: Iterable<readonly [id: string, ids: string]>): BatchSequence[] => {
+  const sequences = new Map<string, BatchSequence>()
+  for (const batch of ids) getOrCreate(sequences, batch[0].slice(0, batch[0].lastIndexOf('-')), newSequence).unread.push(batch)
+  const numberOf = (id: string): number => Number(id.slice(id.lastIndexOf('-') + 1))
+  for (const { unread } of sequences.values()) unread.sort(([a], [b]) => numberOf(a) - numberOf(b))
+  return [...sequences.values()]
+}
+
+const newSequence = (): BatchSequence => ({ unread: [], readFrom: Infinity })
+
+const readBatches = (engine: Engine, span: string, batches: BatchSequence['unread']): AsyncGenerator<FoundRequest> =>
+  readParts(
+    engine,
+    span,
+    batches.flatMap(([id, ids]) => partsOf(id, ids)),
+  )
 
 /** The oldest first. */
 const readSpans = async (engine: Engine): Promise<readonly string[]> => bySpan((await readTable(engine, tag, spans)).keys())

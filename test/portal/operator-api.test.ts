@@ -159,6 +159,7 @@ const exampleInputs: Readonly<
   'usage all': () => ({ by: 'method', hours: 48, sort: 'calls' }),
   errors: () => ({ network: 'devnet', hours: 48 }),
   'requests list': id => ({ id, network: 'devnet', outcome: 'failed', limit: 5 }),
+  'requests latest': id => ({ account: id, network: 'devnet', method: 'eth_getBalance', outcome: 'failed', limit: 5 }),
   'requests show': () => ({ id: loggedRequestId }),
   'nodes list': () => ({}),
   'nodes drain': () => ({ ...onlyNode, force: true }),
@@ -372,6 +373,23 @@ t.test("the operator's API", async t => {
     t.match(stdout, new RegExp(`^key +${keyId} .*…${key.slice(-4)}$`, 'm'))
     t.match(stdout, /^code +-32602$/m)
     t.match(await deployment.run('requests', 'show', 'none'), { code: 1, stderr: /no logged request has this id: .* kept for 24 h/ })
+
+    t.test('and among the latest of all accounts, by account, network, method and outcome', async t => {
+      const latest = async (query: string) => (await operator.get(`/requests?${query}`)).json
+      const ofCarol = await latest('account=carol&method=eth_getBalance&network=devnet&outcome=params')
+      t.match(ofCarol, { isLogged: true, retentionHours: 24, requests: [{ account: { name: 'carol' }, code: -32602 }], searchedFrom: null })
+      const ofAll = await latest('limit=200')
+      t.ok(new Set(ofAll.requests.map(({ account }: { account: { name: string } }) => account.name)).size > 1)
+      const times = ofAll.requests.map(({ time }: { time: string }) => time)
+      t.same(times, times.toSorted().reverse())
+      t.notMatch(JSON.stringify(ofAll), /c0ffee|"params":|isCut/)
+      t.equal((await latest('limit=1')).requests.length, 1)
+      t.same((await latest('method=eth_getBalance&outcome=ok&account=carol')).requests, [])
+      t.equal((await operator.get('/requests?account=nobody')).status, 404)
+      t.equal((await operator.get('/requests?limit=201')).status, 400)
+      const { stdout } = await deployment.run('requests', 'latest', '--method', 'eth_getBalance', '--outcome', 'failed')
+      t.match(stdout, /^TIME +ACCOUNT +KEY.*\n20\S+ +carol +…\w{4} +devnet +eth_getBalance +params +-32602 /)
+    })
   })
 
   t.test(

@@ -335,6 +335,24 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector(last)
   })
 
+  t.test('the latest logged requests of all accounts are listed, by account, network, method and outcome', async t => {
+    await openPage(page, 'Requests')
+    const rows = page.locator('[aria-label="Latest requests"] tbody tr')
+    await rows.filter({ hasText: 'alice' }).first().waitFor()
+    t.match(await rows.first().textContent(), /alice.*devnet/)
+    await page.click('label:has-text("Failed")')
+    await page.fill('main [name=method]', 'eth_getBalance')
+    await page.keyboard.press('Enter')
+    await rows.filter({ hasText: 'Invalid params (-32602)' }).first().waitFor()
+    await page.selectOption('select:near(:text("Network"))', 'pair')
+    await page.waitForSelector('text="No logged request is like this."')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.fill('main [name=account]', 'nobody')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('[role=alert]:has-text("nobody")')
+    t.match(page.url(), /\?outcome=failed&method=eth_getBalance&network=pair&account=nobody$/)
+  })
+
   t.test('a request is found by the id that a customer quotes, without its parameters', async t => {
     await openPage(page, 'Requests')
     await page.fill('main [name=id]', `${quotedId}?`)
@@ -898,7 +916,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('[name=token]')
     t.notMatch(await page.textContent('body'), /alice/)
     t.same(
-      problems.filter(text => !/status of (40[019]|503)/.test(text)),
+      problems.filter(text => !/status of (40[0149]|503)/.test(text)),
       [],
       'the console shows no error but for requests that were refused',
     )

@@ -36,6 +36,7 @@ const openLog = (config: Partial<RequestLogConfig> = {}) => {
     sweepRequests: async (_limits, accounts) => void swept.push([...accounts]),
     requests: () => [],
     findRequests: async () => [],
+    latestRequests: async () => ({ requests: [], readFrom: 0 }),
     dropRequests: async () => undefined,
     limitRequests: async () => undefined,
     async amendRequests(amendments) {

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
-import { maxFoundRequests, maxRequestsPerAccount, requestSpanMs } from '../../src/store/request-log-store.ts'
-import type { LoggedRequest, RequestLogStore } from '../../src/store/request-log-store.ts'
+import { maxFoundRequests, maxReadRequests, maxRequestsPerAccount, requestSpanMs } from '../../src/store/request-log-store.ts'
+import type { LoggedRequest, RequestLogStore, StoredRequest } from '../../src/store/request-log-store.ts'
 import { hourMs } from '../../src/util/dates.ts'
 import { TestClock, fakeLoggedRequest } from '../support/fakes.ts'
 
@@ -61,6 +61,64 @@ export const requestLogContract = async (t: Test, open: OpenStore): Promise<void
     t.equal((await find('c')).length, 57)
     await store.dropRequests('acc_2')
     t.equal((await find('trace/1')).length, 2)
+  })
+
+  t.test('the latest requests of all accounts are read from the newest on, and no more of them than is needed', async t => {
+    const { clock, store } = await setUp(t)
+    const looked: number[] = []
+    const latest = async (limit: number, { since = 0, outcome = 'ok' } = {}) => {
+      looked.length = 0
+      const isWanted = (each: StoredRequest): boolean => looked.push(each.time) > 0 && each.outcome === outcome
+      const { requests, readFrom } = await store.latestRequests({ since, limit, isWanted })
+      return { found: requests.map(({ account, requestId }) => `${account} ${requestId}`), readFrom }
+    }
+    t.same(await latest(5), { found: [], readFrom: 0 })
+    let time = clock.now()
+    const send = (writer: string, number: number, ...accounts: readonly string[]) =>
+      store.addRequests(
+        {
+          id: `${writer}-${number}`,
+          accounts: accounts.map(account => ({
+            account,
+            requests: [request(`${writer}${number}`, { time: (time += 100), outcome: number === 1 ? 'params' : 'ok' })],
+          })),
+        },
+        limits,
+      )
+    for (let i = 1; i <= 60; i += 1) await send('p', i, 'acc_1', 'acc_2')
+    await send('q', 2, 'acc_3')
+    await send('p', 61, 'acc_1')
+    clock.advance(requestSpanMs)
+    time = clock.now()
+    await send('q', 9, 'acc_3')
+    await send('q', 10, 'acc_2')
+    t.same((await latest(3)).found, ['acc_2 q10', 'acc_3 q9', 'acc_1 p61'])
+    t.ok(looked.length < 60, `${looked.length} of 124`)
+    t.same((await latest(5)).found, ['acc_2 q10', 'acc_3 q9', 'acc_1 p61', 'acc_3 q2', 'acc_2 p60'])
+    t.same(await latest(5, { outcome: 'params' }), { found: ['acc_2 p1', 'acc_1 p1'], readFrom: 0 })
+    t.equal(looked.length, 124, 'once each')
+    t.same(await latest(5, { since: clock.now() }), { found: ['acc_2 q10', 'acc_3 q9'], readFrom: clock.now() })
+    await store.dropRequests('acc_2')
+    t.same((await latest(2)).found, ['acc_3 q9', 'acc_1 p61'])
+  })
+
+  t.test('of many logged requests a bounded number is looked at', async t => {
+    const { clock, store, add } = await setUp(t)
+    const time = clock.now()
+    const perBatch = 500
+    const batches = maxReadRequests / perBatch + 60
+    const start = time - batches * perBatch
+    for (let i = 0; i < batches; i += 1)
+      await add(
+        `acc_${i % 7}`,
+        Array.from({ length: perBatch }, (_, at) => ({ ...request('a'), time: start + i * perBatch + at })),
+        { maxBytes: 1e9 },
+      )
+    let looked = 0
+    const { requests, readFrom } = await store.latestRequests({ since: 0, limit: 1, isWanted: () => (looked += 1) < 0 })
+    t.same(requests, [])
+    t.ok(looked >= maxReadRequests && looked < 1.5 * maxReadRequests, `${looked}`)
+    t.equal(readFrom, time - looked, 'all from then on')
   })
 
   t.test('of many requests with one id, as of a WebSocket, the newest are found', async t => {

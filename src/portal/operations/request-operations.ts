@@ -1,9 +1,9 @@
 import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { FoundRequest } from '../../store/request-log-store.ts'
 import type { AccountRow, KeyRow } from '../../store/store.ts'
-import { hourMs } from '../../util/dates.ts'
+import { hourMs, isoTime } from '../../util/dates.ts'
 import { filterQuery } from '../queries/usage-dimensions.ts'
-import { accountRefSchema, flag, listOf, number, object, schemaRef, text, textOrNull } from '../openapi.ts'
+import { accountRefSchema, flag, listOf, number, object, schemaRef, text, textOrNull, timeOrNull } from '../openapi.ts'
 import { operatorAdviceOf } from '../outcome-advice.ts'
 import { keepsParams, requestJson, requestProperties } from '../request-json.ts'
 import { accountId, findAccount } from './account-operations.ts'
@@ -32,6 +32,14 @@ const requestList = {
 
 export const requestSchemas = {
   RequestList: object(requestList),
+  LatestRequests: object({
+    ...requestList,
+    searchedFrom: {
+      ...timeOrNull,
+      description:
+        'Where fewer than `limit` were found among about 20,000 that were looked at: since when those were made; null where all were.',
+    },
+  }),
   AccountRequests: object({ ...requestList, next: { ...textOrNull, description: '`after` of the next request; null at the end.' } }),
 } as const
 
@@ -67,6 +75,11 @@ export interface AccountRequestsJson extends RequestListJson {
   readonly next: string | null
 }
 
+/** Of all accounts. */
+export interface LatestRequestsJson extends RequestListJson {
+  readonly searchedFrom: string | null
+}
+
 /** Of each account once: most requests with one id are of one account. */
 const describeRequests = async (found: readonly FoundRequest[], services: OperationServices): Promise<readonly OperatorRequestJson[]> => {
   const ids = [...new Set(found.map(({ account }) => account))]
@@ -79,6 +92,14 @@ const describeRequests = async (found: readonly FoundRequest[], services: Operat
     return [operatorRequestJson(request, account, keys.get(request.key), services)]
   })
 }
+
+const requestTable = (requests: readonly OperatorRequestJson[]) => ({
+  columns: ['TIME', 'ACCOUNT', 'KEY', 'NETWORK', 'METHOD', 'OUTCOME', 'CODE', 'MS', 'NODE', 'REQUEST ID'],
+  rows: requests.map(({ time, account, key, network, method, outcome, code, durationMs, upstream, requestId }) => [
+    ...[time.slice(0, 19), account.name, `…${key.hint ?? key.id}`, network, method, outcome, String(code ?? '-')],
+    ...[durationMs.toFixed(1), upstream ?? '-', requestId],
+  ]),
+})
 
 export const requestOperations = [
   defineOperation({
@@ -121,18 +142,56 @@ export const requestOperations = [
       fixed: { after: undefined },
       failure: ({ isLogged }) =>
         isLogged ? undefined : 'no requests are logged: by `requestLog` of gateway.yaml, or the account has turned that off',
-      text: ({ requests }) =>
-        requests.length === 0
-          ? ['no logged request is like this']
-          : [
-              {
-                columns: ['TIME', 'KEY', 'NETWORK', 'METHOD', 'OUTCOME', 'CODE', 'MS', 'NODE', 'REQUEST ID'],
-                rows: requests.map(({ time, key, network, method, outcome, code, durationMs, upstream, requestId }) => [
-                  ...[time.slice(0, 19), `…${key.hint ?? key.id}`, network, method, outcome, String(code ?? '-')],
-                  ...[durationMs.toFixed(1), upstream ?? '-', requestId],
-                ]),
-              },
-            ],
+      text: ({ requests }) => (requests.length === 0 ? ['no logged request is like this'] : [requestTable(requests)]),
+    },
+  }),
+  defineOperation({
+    name: 'requests latest',
+    method: 'get',
+    path: '/requests',
+    operationId: 'listLatestRequests',
+    summary:
+      'The latest requests that were logged, of all accounts; of an account, a network, a method or an outcome, where that is named. Without parameters.',
+    input: {
+      type: 'object',
+      properties: {
+        account: {
+          type: 'string',
+          description: 'Name or id. Without it, about 20,000 requests are looked at, whatever else is asked for.',
+        },
+        network: filterQuery.network,
+        method: filterQuery.method,
+        outcome: { ...filterQuery.outcome, description: 'Only requests with this outcome, or `failed` ones, or `slow` ones.' },
+        limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Most requests of the response.' },
+      },
+    },
+    output: schemaRef('LatestRequests'),
+    async run({ account: named, limit, network, method, outcome }, services): Promise<LatestRequestsJson> {
+      const { enabled: isLogged, retention } = services.requestLog
+      const account = named === undefined ? undefined : (await findAccount(services, named)).id
+      const since = services.clock.now() - retention
+      const asked = { account, network, method, outcome, key: undefined, since, limit }
+      const { requests, readFrom } = isLogged ? await services.queries.latestRequests(asked) : { requests: [], readFrom: since }
+      return {
+        isLogged,
+        retentionHours: retention / hourMs,
+        requests: await describeRequests(requests, services),
+        searchedFrom: requests.length < limit && readFrom > since ? isoTime(readFrom) : null,
+      }
+    },
+    command: {
+      flags: {
+        account: { placeholder: 'ACCOUNT' },
+        network: { placeholder: 'NAME' },
+        method: { placeholder: 'METHOD' },
+        outcome: { placeholder: 'OUTCOME' },
+        limit: { placeholder: 'N' },
+      },
+      failure: ({ isLogged }) => (isLogged ? undefined : 'no requests are logged: gateway.yaml has `requestLog.enabled: false`'),
+      text: ({ requests, searchedFrom }) => [
+        requests.length === 0 ? 'no logged request is like this' : requestTable(requests),
+        ...(searchedFrom === null ? [] : [`requests before ${searchedFrom.slice(0, 19)} were not looked at; with --account they are`]),
+      ],
     },
   }),
   defineOperation({

@@ -8,7 +8,7 @@ import { changeForOwners, readChanges } from '../../services/accounts/change-his
 import type { Change, ChangeAction } from '../../services/accounts/change-history.ts'
 import { summarizeEvidence } from '../../services/evidence.ts'
 import type { EvidenceSummary } from '../../services/evidence.ts'
-import type { FoundRequest } from '../../store/request-log-store.ts'
+import type { FoundRequest, LatestRequests } from '../../store/request-log-store.ts'
 import type { AccountRow, KeyRow, Store } from '../../store/store.ts'
 import { hourRetentionDays, successOutcome } from '../../store/usage-store.ts'
 import type { Clock } from '../../services/clock.ts'
@@ -16,8 +16,8 @@ import { dayMs, hoursPerDay, isoDate } from '../../util/dates.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { AccountUseCache } from './account-overview.ts'
 import type { AccountOverview, AccountOverviewOptions, OverviewStore, UsedAccount } from './account-overview.ts'
-import { readRequests } from './request-queries.ts'
-import type { RequestPage, RequestPageOptions } from './request-queries.ts'
+import { readLatestRequests, readRequests } from './request-queries.ts'
+import type { LatestRequestsQuery, RequestPage, RequestPageOptions } from './request-queries.ts'
 import { openTrafficOverTime } from './traffic-over-time.ts'
 import type { PeriodTraffic, TrafficRange } from './traffic-over-time.ts'
 import type { Dimension } from './usage-dimensions.ts'
@@ -38,6 +38,8 @@ export interface PageQueries {
   evidence(filter: Parameters<typeof summarizeEvidence>[1]): Promise<readonly EvidenceSummary[]>
   /** Of all accounts, since a time in ms since 1970; the newest first. */
   requestsById(options: { readonly requestId: string; readonly since: number }): Promise<readonly FoundRequest[]>
+  /** Of all accounts, or of one. */
+  latestRequests(options: LatestRequestsQuery): Promise<LatestRequests>
   /** The calls of an account of today and the days before. */
   callCounts(options: { readonly account: string; readonly by: Grouping; readonly days: number }): Promise<CallCounts>
   /** Failed calls by network and outcome. */
@@ -129,7 +131,18 @@ export interface CallCounts {
 }
 
 type PageStore = OverviewStore &
-  Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows' | 'usageAccounts' | 'allUsageCounts' | 'findRequests' | 'requests' | 'keysWithHint'>
+  Pick<
+    Store,
+    | 'dayTotals'
+    | 'usageCounts'
+    | 'usageRows'
+    | 'usageAccounts'
+    | 'allUsageCounts'
+    | 'findRequests'
+    | 'latestRequests'
+    | 'requests'
+    | 'keysWithHint'
+  >
 
 export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | 'monotonic'>): PageQueries => {
   const accountUse = new AccountUseCache(store, clock)
@@ -142,6 +155,7 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
     changePage: options => readChangePage(store, options),
     evidence: filter => summarizeEvidence(store, filter),
     requestsById: async ({ requestId, since }) => (await store.findRequests(requestId)).filter(({ time }) => time >= since),
+    latestRequests: options => readLatestRequests(store, options),
     callCounts: options => readCallCounts(store, options),
     failures: query => readFailures(store, query),
     trafficOverTime: openTrafficOverTime(store, clock),

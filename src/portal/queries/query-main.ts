@@ -35,6 +35,7 @@ const queries = createUsageQueries(
     requests: async account => (await queriedStore()).requests(account),
     keysWithHint: async hint => (await queriedStore()).keysWithHint(hint),
     findRequests: async requestId => (await queriedStore()).findRequests(requestId),
+    latestRequests: async options => (await queriedStore()).latestRequests(options),
     async *allUsageCounts(hours) {
       for await (const count of (await queriedStore()).allUsageCounts(hours)) {
         if (isEnding) throw new StoreError('the gateway stops')

@@ -66,6 +66,7 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       lastUses: query('lastUses'),
       requests: query('requests'),
       requestsById: query('requestsById'),
+      latestRequests: query('latestRequests'),
       keysWithHint: query('keysWithHint'),
       failures: query('failures'),
       failureMessages: query('failureMessages'),

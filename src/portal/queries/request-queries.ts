@@ -1,4 +1,4 @@
-import type { RequestLogStore, StoredRequest } from '../../store/request-log-store.ts'
+import type { LatestRequests, RequestLogStore, StoredRequest } from '../../store/request-log-store.ts'
 import { successOutcome } from '../../store/usage-store.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { failedOutcome } from './usage-dimensions.ts'
@@ -65,6 +65,26 @@ export interface FailureMessages {
   readonly messages: readonly FailureMessage[]
   /** Of each outcome, its logged requests, and how many messages they have, each counted by method and key. */
   readonly outcomes: readonly { readonly outcome: string; readonly requests: number; readonly messages: number }[]
+}
+
+export interface LatestRequestsQuery extends UsageFilter {
+  /** By its id; undefined: of all of them. */
+  readonly account: string | undefined
+  /** Milliseconds since 1970: requests from then on. */
+  readonly since: number
+  readonly limit: number
+}
+
+/** The newest of all accounts, or of one, that are asked for: of all, the store looks at a bounded number. */
+export const readLatestRequests = async (
+  store: Pick<RequestLogStore, 'requests' | 'latestRequests'>,
+  { account, since, limit, ...filter }: LatestRequestsQuery,
+): Promise<LatestRequests> => {
+  const isWanted = (request: StoredRequest): boolean =>
+    isFound(request, { ...filter, search: '', searchesMessages: false }) && hasOutcome(request, filter.outcome)
+  if (account === undefined) return store.latestRequests({ since, limit, isWanted })
+  const found = (await store.requests(account)).filter(request => request.time >= since && isWanted(request))
+  return { requests: found.slice(0, limit).map(request => ({ ...request, account })), readFrom: since }
 }
 
 /** Of the thousands that the log has of an account at most, those that are asked for. */

@@ -74,6 +74,7 @@ type QueriedStore = Pick<
   | 'requests'
   | 'keysWithHint'
   | 'findRequests'
+  | 'latestRequests'
   | 'allUsageCounts'
   | 'accounts'
   | 'accountUse'

@@ -97,9 +97,10 @@ export const operatorTexts = {
   },
   requests: {
     find: 'Find the request',
-    howTo: 'Whose request is it, and why did it fail?',
-    howToFind:
-      'Enter the request id that a customer quotes: the header X-Request-Id of the response, or data.requestId of an internal error.',
+    howToFind: 'As a customer quotes it: the header X-Request-Id of the response, or data.requestId of an internal error.',
+    latest: 'Latest requests',
+    show: 'Show',
+    searchedFrom: 'Requests are many: those were looked at that were made since',
     whatIsLogged: 'Failed and slow requests are logged, and a sample of the others, unless their account has turned that off.',
     noneFound: 'No logged request has this id',
     notLogged: 'No requests are logged: gateway.yaml has requestLog.enabled: false',

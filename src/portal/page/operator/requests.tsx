@@ -1,19 +1,23 @@
-import type { OperatorRequestJson, RequestListJson } from '../../operations/request-operations.ts'
-import { TextField, WhenLoaded } from '../components/controls.tsx'
+import type { LatestRequestsJson, OperatorRequestJson, RequestListJson } from '../../operations/request-operations.ts'
+import type { OverviewJson } from '../../operator/overview-routes.ts'
+import { now } from '../clock.ts'
+import { Select, TextField, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Outcome, RequestFacts } from '../components/request-facts.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
-import { formatNumber } from '../format.ts'
+import { Segments } from '../components/tabs.tsx'
+import { formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
-import { queryMember } from '../router.ts'
+import { changeQuery, queryMember, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
 import { toneOfFault } from './format-figures.ts'
-import { AccountLink, KeyLink, NodeLink } from './links.tsx'
+import { AccountLink, KeyLink, NodeLink, PageLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
+import { RequestTable, requestKindsWith } from './request-table.tsx'
 
 const text = operatorTexts.requests
 
-/** The requests with an id that a customer quotes, whoever's they are. */
+/** The latest logged requests of all accounts; or those with an id that a customer quotes. */
 export const Requests = () => {
   const id = queryMember('id')
   const find = (event: SubmitEvent): void => {
@@ -23,19 +27,81 @@ export const Requests = () => {
   return (
     <>
       <form class="controls find" onSubmit={find} aria-label={text.find}>
-        <TextField key={id.value} label={texts.requests.requestId} name="id" value={id.value} required />
+        <TextField key={id.value} label={texts.requests.requestId} name="id" value={id.value} help={text.howToFind} required />
         <button type="submit">{text.find}</button>
       </form>
       {id.value === '' ? (
-        <EmptyState icon="requests" title={text.howTo}>
-          {text.howToFind} {text.whatIsLogged}
-        </EmptyState>
+        <Latest />
       ) : (
-        <Found key={id.value} id={id.value} />
+        <>
+          <p>
+            <PageLink to={withQuery({ id: '' })}>{text.latest}</PageLink>
+          </p>
+          <Found key={id.value} id={id.value} />
+        </>
       )}
     </>
   )
 }
+
+/** Filters are those of the address. */
+const Latest = () => {
+  const [outcome, network] = [queryMember('outcome', 'all'), queryMember('network')]
+  const [account, method] = [queryMember('account'), queryMember('method')]
+  const overview = useRequest<OverviewJson>('/overview', Infinity)
+  // That of the address may have no calls, or the names are yet to come.
+  const networks = [...new Set([...(overview.data.value?.networks ?? []).map(({ name }) => name), network.value])].filter(Boolean)
+  const typed = { account: account.value, method: method.value }
+  const chosen = { outcome: outcome.value === 'all' ? '' : outcome.value, network: network.value, ...typed }
+  const query = new URLSearchParams(Object.entries(chosen).filter(([, value]) => value !== '')).toString()
+  const apply = (event: Event): void => {
+    event.preventDefault()
+    const values = new FormData(event.currentTarget as HTMLFormElement)
+    changeQuery(Object.fromEntries(Object.keys(typed).map(name => [name, String(values.get(name)).trim()])))
+  }
+  return (
+    <>
+      <h2>{text.latest}</h2>
+      <p class="lead">{text.whatIsLogged}</p>
+      <form class="controls" onSubmit={apply} onChange={apply} aria-label={text.latest}>
+        <Segments label={texts.usage.outcome} options={requestKindsWith(outcome.value)} value={outcome.value} onChange={outcome.set} />
+        <Select
+          label={texts.usage.network}
+          options={[{ value: '', label: texts.all }, ...networks]}
+          value={network.value}
+          onChange={network.set}
+        />
+        <TextField key={`account ${account.value}`} label={text.account} name="account" value={account.value} />
+        <TextField key={`method ${method.value}`} label={texts.usage.method} name="method" value={method.value} />
+        <button type="submit" class="quiet">
+          {text.show}
+        </button>
+      </form>
+      <LatestTable key={query} path={query === '' ? '/requests' : `/requests?${query}`} hasAccount={account.value !== ''} />
+    </>
+  )
+}
+
+const LatestTable = ({ path, hasAccount }: { readonly path: string; readonly hasAccount: boolean }) => (
+  <WhenLoaded from={useRequest<LatestRequestsJson>(path)} skeleton={<Skeleton height={14} />}>
+    {({ isLogged, retentionHours, requests, searchedFrom }) => (
+      <>
+        {requests.length === 0 ? (
+          <EmptyState icon="requests" title={isLogged ? operatorTexts.accountUsage.noRequests : text.notLogged}>
+            {isLogged && `${text.kept} ${formatNumber(retentionHours)} h.`}
+          </EmptyState>
+        ) : (
+          <RequestTable caption={text.latest} requests={requests} by={hasAccount ? 'key' : 'account'} />
+        )}
+        {searchedFrom !== null && (
+          <p class="help">
+            {text.searchedFrom} {formatMoment(searchedFrom, now.value)}.
+          </p>
+        )}
+      </>
+    )}
+  </WhenLoaded>
+)
 
 const Found = ({ id }: { readonly id: string }) => (
   <WhenLoaded from={useRequest<RequestListJson>(`/requests/${encodeURIComponent(id)}`, Infinity)} skeleton={<Skeleton height={14} />}>

@@ -1,0 +1,68 @@
+import type { OperatorRequestJson } from '../../operations/request-operations.ts'
+import { now } from '../clock.ts'
+import { Outcome } from '../components/request-facts.tsx'
+import { Table } from '../components/table.tsx'
+import { formatClock, formatLatency, formatOutcome } from '../format.ts'
+import { texts } from '../texts.ts'
+import { toneOfFault } from './format-figures.ts'
+import { AccountLink, NetworkLink, NodeLink, RequestLink } from './links.tsx'
+import { operatorTexts } from './operator-texts.ts'
+
+/** What is asked for of logged requests; an address or a link may have one outcome alone. */
+export const requestKinds = (['failed', 'slow', 'all'] as const).map(value => ({
+  value,
+  label: value === 'all' ? texts.all : formatOutcome(value),
+}))
+
+/** Those above, and the one that is chosen. */
+export const requestKindsWith = (chosen: string): readonly { readonly value: string; readonly label: string }[] =>
+  requestKinds.some(({ value }) => value === chosen) ? requestKinds : [...requestKinds, { value: chosen, label: formatOutcome(chosen) }]
+
+const columns = {
+  account: {
+    title: operatorTexts.requests.account,
+    cell: ({ account }: OperatorRequestJson) => <AccountLink {...account} />,
+  },
+  key: {
+    title: operatorTexts.accountUsage.key,
+    cell: ({ key: { id, name, hint } }: OperatorRequestJson) => [name ?? id, ...(hint === null ? [] : [`…${hint}`])].join(' '),
+  },
+} as const
+
+interface RequestTableProps {
+  readonly caption: string
+  readonly requests: readonly OperatorRequestJson[]
+  /** Whose each is, where that is not the same for all. */
+  readonly by?: keyof typeof columns | undefined
+}
+
+/** Logged requests without their parameters, and why each failed. */
+export const RequestTable = ({ caption, requests, by }: RequestTableProps) => (
+  <Table
+    caption={caption}
+    keyOf={({ id, account }) => `${account.id} ${id}`}
+    rows={requests}
+    columns={[
+      { title: `${operatorTexts.audit.time} (UTC)`, isTime: true, cell: ({ time }) => formatClock(time, now.value) },
+      ...(by === undefined ? [] : [columns[by]]),
+      { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
+      { title: texts.usage.method, cell: ({ method }) => <code>{method}</code> },
+      {
+        title: operatorTexts.accountUsage.why,
+        cell: request => (
+          <>
+            <Outcome shown={request} toneOfFailure={toneOfFault(request)} />
+            {request.message !== null && <p class="help">{request.message}</p>}
+            {request.advice !== null && <p class="help">{request.advice}</p>}
+          </>
+        ),
+      },
+      { title: texts.requests.duration, isNumber: true, cell: ({ durationMs }) => formatLatency(durationMs) },
+      {
+        title: operatorTexts.nodes.upstream,
+        cell: ({ network, upstream }) => (upstream === null ? '–' : <NodeLink network={network} node={upstream} />),
+      },
+      { title: texts.requests.requestId, cell: ({ requestId }) => <RequestLink id={requestId} /> },
+    ]}
+  />
+)
