@@ -47,6 +47,20 @@ export const scanKeys = async function* (engine: Pick<Engine, 'scan'>, member = 
   for await (const [, text] of engine.scan(accountsTag, keys)) if (text.includes(member)) yield JSON.parse(text) as KeyRow
 }
 
+/** Those of accounts, and of keys with daily credits of their own: each is the tag of a ledger. In any order. */
+export const scanLedgerIds = async function* (engine: Pick<Engine, 'scan'>): AsyncGenerator<string> {
+  for await (const [id] of engine.scan(accountsTag, accounts)) yield id
+  for await (const { id, dailyCredits } of scanKeys(engine, '"dailyCredits"')) if (dailyCredits !== undefined) yield id
+}
+
+/** The same of rows that have changed: fields by table. */
+export const changedLedgerIds = async (engine: Engine, changed: ReadonlyMap<string, readonly string[]>): Promise<readonly string[]> => {
+  const hashes = changed.get(keys) ?? []
+  const texts = hashes.length === 0 ? [] : [...(await readTable(engine, accountsTag, keys, hashes)).values()]
+  const limited = texts.map(text => JSON.parse(text) as KeyRow).filter(({ dailyCredits }) => dailyCredits !== undefined) // written below
+  return [...(changed.get(accounts) ?? []), ...limited.map(({ id }) => id)]
+}
+
 /** `dropLedger` removes the days of an account, or of a key with a limit of its own. */
 export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Promise<void>): AccountStore => {
   const change = async (account: string, commit: Commit) => {

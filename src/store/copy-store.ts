@@ -185,7 +185,7 @@ const isGreater = (value: string, other: string | undefined): boolean => {
 const readRows = async (engine: Engine, tag: string, table: string, fields: readonly string[]): Promise<ReadonlyMap<string, string>> =>
   (await engine.read(tag, [{ table, fields }])).tables[0] ?? new Map<string, string>()
 
-const inParts = async function* <T>(items: AsyncIterable<T> | Iterable<T>): AsyncGenerator<readonly T[]> {
+export const inParts = async function* <T>(items: AsyncIterable<T> | Iterable<T>): AsyncGenerator<readonly T[]> {
   let part: T[] = []
   for await (const item of items) {
     part.push(item)
@@ -215,13 +215,6 @@ export const concurrently = async <T>(items: AsyncIterable<T> | Iterable<T>, wor
   )
   const failed = (await Promise.allSettled(workers)).find(({ status }) => status === 'rejected')
   if (failed?.status === 'rejected') throw failed.reason
-}
-
-/** The accounts, and the keys with daily credits of their own: each has a tag for its days. */
-export const ledgerTags = async (engine: Engine): Promise<readonly string[]> => {
-  const ids = (await readAccounts(engine)).map(({ id }) => id)
-  for await (const { id, dailyCredits } of scanKeys(engine)) if (dailyCredits !== undefined) ids.push(id)
-  return ids
 }
 
 /** Those that are there before anything is in them. */

@@ -4,7 +4,7 @@ import { readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
 import { applyLeaseRequest, emptyLeaseRecord, mostLeasedFor, sumDay } from './lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest } from './lease-accounting.ts'
-import { scanKeys, readAccounts } from './accounts.ts'
+import { scanLedgerIds } from './accounts.ts'
 import { ledgerRetentionDays, storeTimeoutMs } from './store.ts'
 import type { BalanceStore, ClockRepair, DayTotals, LeaseResponse, LedgerStore } from './store.ts'
 import { repeatableMs } from './lost-writes.ts'
@@ -129,8 +129,8 @@ export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWri
     dayTotals: (account, day) => readDayTotals(engine, days, { account, day, countsUsage: true }),
     async resetDay() {
       const reset = await days.reset()
-      const ids = (await readAccounts(engine)).map(({ id }) => id)
-      for await (const { id, dailyCredits } of scanKeys(engine)) if (dailyCredits !== undefined) ids.push(id)
+      const ids: string[] = []
+      for await (const id of scanLedgerIds(engine)) ids.push(id)
       for (const id of ids) await dropLedger(engine, id, reset.to)
       return reset
     },
@@ -217,6 +217,12 @@ export const dropLedger = async (engine: Engine, account: string, after = -1): P
     account,
     found.filter(day => day > after),
   )
+}
+
+/** What the ledger has of one account. */
+export const ledgerTables = async (engine: Engine, account: string): Promise<readonly string[]> => {
+  const days = [...(await readTable(engine, account, daysTable)).keys()].map(Number)
+  return [daysTable, ...days.map(dayTable)]
 }
 
 /** The list of days last: what is cut off is done again. */

@@ -2,13 +2,15 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../services/clock.ts'
 import { singleFlight } from '../util/async.ts'
+import { accountsTag } from './accounts.ts'
 import { readTable } from './engine.ts'
 import type { Commit, CommitResult, Engine } from './engine.ts'
 import { processesTag } from './store-days.ts'
 import { StoreError } from './store.ts'
 
 // How a store is copied to another one while processes use it (switch-store.ts). Each commit of such a process has one guard more, the state of its
-// tag: so a commit is either recorded for the copy, or refused because the store is held. Processes that know no successor do without, and
+// tag: so a commit is either recorded for the copy, or refused because the tag is sealed. Of most accounts the tag is sealed before it is copied, and a
+// process that changes it reopens it: it lists the tag first, which is refused once the store is held. Processes that know no successor do without, and
 // a copy does not begin while there are any: a commit with one more key costs time, and fails while a cluster moves its slot.
 
 /** In each tag; its rows are not copied. */
@@ -20,8 +22,12 @@ export const copying = 'copying'
 export const changedTable = 'changed'
 /** Present where something was changed that is not copied, so that `changed` need not be read. */
 export const dirtyCell = { table: moveTable, field: 'dirty' } as const
-/** Nothing is committed any more. */
+/** Nothing is committed. */
 export const sealed = 'sealed'
+/** Another one each time the tag is sealed: a process that has listed the tag before cannot reopen it any more. */
+export const sealField = 'seal'
+/** Tags that processes reopen are listed in `changed` of the tag of accounts, the first that is sealed when the store is held, as rows of this table. */
+export const reopenedTable = 'reopened'
 
 /** Of the store, in the tag of processes. */
 export const moveFields = {
@@ -56,8 +62,8 @@ interface Successor {
   readonly id: string
 }
 
-/** Tags may be sealed. */
-const heldPhase = /^(hold|release) /
+/** Sealed tags cannot be reopened. */
+const heldPhase = /^hold /
 
 /** For so long a commit waits while the store is held. */
 const maxHoldMs = 5_000
@@ -130,6 +136,17 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
     }
     throw new StoreError(heldError)
   })
+  /** False where the store is held, or has been released. */
+  const reopen = async (tag: string): Promise<boolean> => {
+    const seal = (await readTable(engine, tag, moveTable, [sealField])).get(sealField)
+    const entry = { table: changedTable, field: `${reopenedTable}\n${tag}`, value: '' }
+    const listed = await engine.commit(accountsTag, { guards: [stateGuard(copying)], puts: [entry, { ...dirtyCell, value: '' }] })
+    if (!listed.isDone) return false
+    const guards = [stateGuard(sealed), { table: moveTable, field: sealField, is: seal }]
+    const reopened = await engine.commit(tag, { guards, puts: [{ table: moveTable, field: stateField, value: copying }] })
+    if (reopened.isDone) states.set(tag, copying)
+    return true
+  }
   const commitGuarded = async (tag: string, commit: Commit): Promise<CommitResult> => {
     for (;;) {
       assertRouted(tag)
@@ -139,8 +156,9 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
       const foundState = found.at(-1)
       if (foundState === state) return { isDone, clockNow, found: found.slice(0, -1) }
       states.delete(tag)
-      if (foundState === sealed) await whenReleased()
-      else if (foundState !== undefined) states.set(tag, foundState)
+      if (foundState === sealed) {
+        if (!(await reopen(tag))) await whenReleased()
+      } else if (foundState !== undefined) states.set(tag, foundState)
     }
   }
   return {
@@ -188,12 +206,14 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
   }
 }
 
+const stateGuard = (is: string | undefined) => ({ table: moveTable, field: stateField, is }) as const
+
 const withState = (commit: Commit, state: string | undefined): Commit => {
   const { guards = [], puts = [] } = commit
   const changes = state === copying ? changesOf(commit) : []
   const marks = changes.map(field => ({ table: changedTable, field, value: '' }))
   if (marks.length > 0) marks.push({ ...dirtyCell, value: '' })
-  return { ...commit, guards: [...guards, { table: moveTable, field: stateField, is: state }], puts: [...puts, ...marks] }
+  return { ...commit, guards: [...guards, stateGuard(state)], puts: [...puts, ...marks] }
 }
 
 const changesOf = ({ puts = [], adds = [], sums = [], dels = [], drops = [] }: Commit): readonly string[] => {

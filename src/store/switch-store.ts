@@ -1,11 +1,14 @@
+import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../services/clock.ts'
-import { accountsTag } from './accounts.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import { accountsTag, changedLedgerIds, scanLedgerIds } from './accounts.ts'
 import { CopyPhase } from './copy-phase.ts'
-import { beginCopy, concurrently, countAccounts, fixedTags, ledgerTags } from './copy-store.ts'
+import { beginCopy, concurrently, countAccounts, fixedTags, inParts } from './copy-store.ts'
 import type { CopyProgress, CopySummary, StoreCopy } from './copy-store.ts'
 import { readTable } from './engine.ts'
 import type { Engine } from './engine.ts'
+import { ledgerTables } from './ledger.ts'
 import {
   assertInUse,
   changedTable,
@@ -14,6 +17,8 @@ import {
   moveCell,
   moveTable,
   readMove,
+  reopenedTable,
+  sealField,
   sealed,
   stateField,
   storeId,
@@ -31,6 +36,8 @@ export interface SwitchSummary extends CopySummary {
   readonly missing: number
 }
 
+const stateCell = (value: string) => ({ table: moveTable, field: stateField, value }) as const
+
 const isClean = { ...dirtyCell, is: undefined } as const
 
 /** Changes that are copied within a fraction of a second. */
@@ -42,9 +49,10 @@ const maxArrivalMs = 15_000
 /**
  * Copies a store while gateways use it, and lets them go over to the copy:
  *
- * 1. Each tag is marked: from then on commits record the rows that they change. Then all rows are copied.
- * 2. In passes, the rows that were changed meanwhile are copied, until there are few.
- * 3. Each tag is sealed: no commit succeeds any more, and processes wait. The last changes are copied.
+ * 1. Tags that are always in use are marked: from then on commits record the rows that they change. Those of accounts, of which there may be a million,
+ *    are sealed. A process that changes one lists it, and marks it in place of the seal. Then all rows are copied.
+ * 2. In passes, the rows that were changed meanwhile are copied, and what has not been changed since the last pass is sealed, until there are few.
+ * 3. The store is held: no tag can be listed, those that are marked are sealed, and processes wait. The last changes are copied.
  * 4. One commit says that the other store is in use: processes go over to it, with what waited.
  *
  * Until 4, an error takes back 1 and 3. What a killed run leaves, the next run takes back: releaseStore().
@@ -68,8 +76,8 @@ export const switchStore = async (
   const copy = await beginCopy(from, to, progress)
   const phase = new CopyPhase(from, clock)
   await phase.set('copy')
-  const end = phase.keep()
   const live = [...(await new StoreDays(from, clock).live()).processes.keys()]
+  const end = phase.keep()
   try {
     const heldMs = await new StoreSwitch({ from, to, toId, copy, phase, clock, end }).run()
     return await finish({ from, to, clock, rows: copy.rows, heldMs, live })
@@ -93,14 +101,19 @@ const takeBack = async (engine: Engine, phase: CopyPhase): Promise<void> => {
   if ((await readMove(engine, 'movedTo')) === undefined) await release(engine, phase)
 }
 
+/** Meanwhile processes reopen what they change. */
 const release = async (engine: Engine, phase: CopyPhase): Promise<void> => {
   // First: a run that was only paused must not end now.
   await phase.set('release')
-  const tags: string[] = []
-  for await (const [tag, table] of engine.tables()) if (table === moveTable) tags.push(tag)
-  await concurrently(new Set(tags), async tag => {
-    await engine.commit(tag, { dels: [{ table: moveTable, field: stateField }, dirtyCell], drops: [changedTable] })
-  })
+  await engine.commit(accountsTag, { puts: [stateCell(copying)] })
+  const tags = new Set<string>()
+  for await (const [tag, table] of engine.tables()) if (table === moveTable && tag !== accountsTag) tags.add(tag)
+  const clear = async (tag: string): Promise<void> => {
+    const dels = [stateField, sealField].map(field => ({ table: moveTable, field }))
+    await engine.commit(tag, { dels: [...dels, dirtyCell], drops: [changedTable] })
+  }
+  await concurrently(tags, clear)
+  await clear(accountsTag)
   await phase.end()
 }
 
@@ -156,19 +169,26 @@ class StoreSwitch {
   readonly #parts: SwitchParts
   readonly #from: Engine
   readonly #copy: StoreCopy
-  readonly #marked = new Set<string>()
+  /** Tags that are marked for as long as the store is copied. */
+  readonly #fixed: readonly string[]
+  /** All others that have been found. */
+  readonly #known = new Set<string>()
+  /** Of these, those that processes have reopened. */
+  readonly #reopened = new Set<string>()
 
   constructor(parts: SwitchParts) {
     this.#parts = parts
     this.#from = parts.from
     this.#copy = parts.copy
+    this.#fixed = fixedTags(parts.from)
   }
 
   /** Returns for how long the store was held, in ms. */
   async run(): Promise<number> {
-    // Marked before its accounts are listed: those that are added later are found by their absence here.
-    await this.#mark([accountsTag])
-    await this.#mark(await this.#allTags())
+    // Before accounts are listed: those that are added later are found as changes.
+    await this.#mark(accountsTag)
+    await concurrently(this.#fixed, tag => this.#mark(tag))
+    await concurrently(await this.#findOthers(), async tag => void (await this.#seal(tag)))
     await this.#copy.copyAll()
     for (let pass = 0; pass < maxPasses; pass += 1) if ((await this.#copyChanges()) <= maxLastPassRows) break
     const heldAt = this.#parts.clock.monotonic()
@@ -176,76 +196,91 @@ class StoreSwitch {
     return Math.round(this.#parts.clock.monotonic() - heldAt)
   }
 
-  async #allTags(): Promise<readonly string[]> {
-    const tags: string[] = [...fixedTags(this.#from), ...(await ledgerTags(this.#from))]
-    for await (const [tag] of this.#from.tables()) tags.push(tag)
-    return tags
+  async #findOthers(): Promise<ReadonlySet<string>> {
+    for await (const id of scanLedgerIds(this.#from)) this.#known.add(id)
+    for await (const [tag] of this.#from.tables()) if (!this.#fixed.includes(tag)) this.#known.add(tag)
+    return this.#known
   }
 
-  async #mark(tags: readonly string[], state = copying): Promise<void> {
-    await concurrently(new Set(tags), async tag => {
-      await this.#from.commit(tag, { puts: [{ table: moveTable, field: stateField, value: state }] })
-      this.#marked.add(tag)
-    })
+  async #mark(tag: string): Promise<void> {
+    await this.#from.commit(tag, { puts: [stateCell(copying)] })
+  }
+
+  /** False where the tag has changes, and shall have none. */
+  async #seal(tag: string, guards: readonly (typeof isClean)[] = []): Promise<boolean> {
+    const seal = { table: moveTable, field: sealField, value: randomBytes(8).toString('hex') }
+    return (await this.#from.commit(tag, { guards, puts: [stateCell(sealed), seal] })).isDone
   }
 
   /** Returns how many rows had been changed. */
   async #copyChanges(): Promise<number> {
-    await this.#copyNewTags(await ledgerTags(this.#from))
     let count = 0
-    await concurrently(this.#marked, async tag => {
+    await concurrently(this.#fixed, async tag => {
       count += await this.#copyChangesOf(tag)
     })
+    await concurrently([...this.#reopened], async tag => {
+      if (await this.#seal(tag, [isClean])) this.#reopened.delete(tag)
+      else count += await this.#copyChangesOf(tag)
+    })
     return count
-  }
-
-  async #copyNewTags(tags: readonly string[], state = copying): Promise<void> {
-    const added = tags.filter(tag => !this.#marked.has(tag))
-    if (added.length === 0) return
-    await this.#mark(added, state)
-    const [from, wanted] = [this.#from, new Set(added)]
-    await this.#copy.copyTables(
-      (async function* () {
-        for await (const name of from.tables()) if (wanted.has(name[0])) yield name
-      })(),
-    )
   }
 
   /** What is changed after a row was taken from the list is listed again. */
   async #copyChangesOf(tag: string): Promise<number> {
     if ((await this.#from.commit(tag, { guards: [isClean] })).isDone) return 0
     await this.#from.commit(tag, { dels: [dirtyCell] })
-    const changed = [...(await readTable(this.#from, tag, changedTable)).keys()]
-    await this.#from.commit(tag, { dels: changed.map(field => ({ table: changedTable, field })) })
+    const changed: string[] = []
+    for await (const [field] of this.#from.scan(tag, changedTable)) changed.push(field)
+    for await (const some of inParts(changed)) {
+      await this.#from.commit(tag, { dels: some.map(field => ({ table: changedTable, field })) })
+      await this.#copyRows(tag, some)
+    }
+    return changed.length
+  }
+
+  /** `changed` as in the table of this name. */
+  async #copyRows(tag: string, changed: readonly string[]): Promise<void> {
     const fieldsByTable = new Map<string, string[]>()
     const tables = new Set<string>()
     for (const text of changed) {
       const at = text.indexOf('\n')
       if (at < 0) tables.add(text)
-      else fieldsByTable.set(text.slice(0, at), [...(fieldsByTable.get(text.slice(0, at)) ?? []), text.slice(at + 1)])
+      else getOrCreate(fieldsByTable, text.slice(0, at), (): string[] => []).push(text.slice(at + 1))
+    }
+    if (tag === accountsTag) {
+      for (const reopened of fieldsByTable.get(reopenedTable) ?? []) this.#reopened.add(reopened)
+      fieldsByTable.delete(reopenedTable)
     }
     await this.#copy.replaceTables(Array.from(tables, table => [tag, table] as const))
     for (const [table, fields] of fieldsByTable) if (!tables.has(table)) await this.#copy.copyRows(tag, table, fields)
-    return changed.length
+    if (tag === accountsTag) await this.#copyLedgers(await changedLedgerIds(this.#from, fieldsByTable))
+  }
+
+  /** Those that have been added. */
+  async #copyLedgers(ids: readonly string[]): Promise<void> {
+    for (const id of ids) {
+      if (this.#known.has(id)) continue
+      this.#known.add(id)
+      await this.#seal(id)
+      await this.#copy.copyTables((await ledgerTables(this.#from, id)).map(table => [id, table] as const))
+    }
   }
 
   async #hold(): Promise<void> {
     await this.#parts.phase.set('hold')
-    await this.#seal(accountsTag)
-    const known = [...this.#marked].filter(tag => tag !== accountsTag && tag !== processesTag)
-    await this.#copyNewTags(await ledgerTags(this.#from), sealed)
-    // Heartbeats go on until the end: a process that sends none counts as dead.
-    await concurrently(known, tag => this.#seal(tag))
+    // First, as no tag can be listed from then on. Heartbeats go on until the end: a process that sends none counts as dead.
+    await this.#close(accountsTag)
+    const others = this.#fixed.filter(tag => tag !== accountsTag && tag !== processesTag)
+    await concurrently([...others, ...this.#reopened], tag => this.#close(tag))
     await this.#parts.phase.set()
     await this.#parts.end()
     while (!(await this.#sealProcesses()));
   }
 
-  /** And copies its last changes. */
-  async #seal(tag: string): Promise<void> {
-    const puts = [{ table: moveTable, field: stateField, value: sealed }]
-    if ((await this.#from.commit(tag, { guards: [isClean], puts })).isDone) return
-    await this.#from.commit(tag, { puts })
+  /** Seals a tag for good, and copies its last changes. */
+  async #close(tag: string): Promise<void> {
+    if (await this.#seal(tag, [isClean])) return
+    await this.#seal(tag)
     await this.#copyChangesOf(tag)
   }
 
@@ -255,8 +290,10 @@ class StoreSwitch {
     const times = await readTable(this.#from, processesTag, recorded)
     await to.commit(processesTag, { puts: Array.from(times, ([field, value]) => ({ table: recorded, field, value })) })
     const guards = [phase.guard, ...['day', 'time'].map(field => ({ table: recorded, field, is: times.get(field) }))]
-    const state = { table: moveTable, field: stateField, value: sealed }
-    const { isDone, found } = await this.#from.commit(processesTag, { guards, puts: [state, { ...moveCell('movedTo'), value: toId }] })
+    const { isDone, found } = await this.#from.commit(processesTag, {
+      guards,
+      puts: [stateCell(sealed), { ...moveCell('movedTo'), value: toId }],
+    })
     if (found[0] !== phase.guard.is) throw new StoreError('another `tollgate store copy` of this store has taken over')
     return isDone
   }

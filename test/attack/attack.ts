@@ -13,6 +13,8 @@ export interface AttackOptions {
   readonly scale: number
   /** Of an attack with cases, only those with this text in their names, whatever the scale. */
   readonly cases?: string
+  /** Of an attack on a store, so many accounts that do not call. */
+  readonly accounts?: number
   log(line: string): void
 }
 

@@ -8,6 +8,7 @@ import { attacks } from './attacks.ts'
 // npm run attack -- --only kills,exhaustion these attacks only
 // npm run attack -- --scale 5 --seed 17     five times as much of each, with another seed
 // npm run attack -- --only failover --cases away   the cases with this text in their names
+// npm run attack -- --only moves --accounts 1000000   a store with so many accounts
 
 /** How much more --full does than a run without it. */
 const fullScale = 20
@@ -19,6 +20,7 @@ const { values: options } = parseArgs({
     full: { type: 'boolean', default: false },
     only: { type: 'string' },
     cases: { type: 'string' },
+    accounts: { type: 'string' },
   },
 })
 
@@ -39,9 +41,10 @@ const runAttack = async ({ name, summary, run }: Attack): Promise<number> => {
   const startMs = performance.now()
   console.log(`${name}: ${summary}`)
   const scale = options.full ? fullScale : Number(options.scale)
-  const { cases } = options
+  const { seed, cases, accounts } = options
   const log = (line: string): void => console.log(`    ${line}`)
-  const figures = await run({ seed: Number(options.seed), scale, ...(cases !== undefined && { cases }), log }).catch((error: Error) => {
+  const selected = { ...(cases !== undefined && { cases }), ...(accounts !== undefined && { accounts: Number(accounts) }) }
+  const figures = await run({ seed: Number(seed), scale, ...selected, log }).catch((error: Error) => {
     console.log(`  FAILED: ${error.stack}`)
     return [{ name: 'attacks that could not be run', value: 1, limit: 0 }]
   })

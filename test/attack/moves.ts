@@ -6,6 +6,7 @@ import { setTimeout } from 'node:timers/promises'
 import { systemClock } from '../../src/services/clock.ts'
 import { isoDate } from '../../src/util/dates.ts'
 import { parseStoreAddress } from '../../src/config/store-address.ts'
+import { concurrently } from '../../src/store/copy-store.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { createDeployment, mainPath, networkFile } from '../support/deployment.ts'
@@ -75,7 +76,7 @@ interface MoveResult {
 }
 
 /** Gateways serve while their store is copied by a command, which is killed and repeated, and go over to the copy. */
-const runMove = async (pair: StorePair, random: SeededRandom, log: (line: string) => void): Promise<MoveResult> => {
+const runMove = async (pair: StorePair, idleAccounts: number, random: SeededRandom, log: (line: string) => void): Promise<MoveResult> => {
   const startedAt = systemClock.now()
   const stores = await pair.open()
   const node = await startFakeNode({
@@ -96,7 +97,7 @@ const runMove = async (pair: StorePair, random: SeededRandom, log: (line: string
   try {
     await callers.addAccounts()
     await deployment.addAccount(operatedAccount, 'account1')
-    await addIdleAccounts(from)
+    await addIdleAccounts(from, idleAccounts)
     for (let i = 0; i < pair.gatewayCount; i += 1) gateways.push(await deployment.start())
     callers.start()
     await setTimeout(loadBeforeMs)
@@ -179,10 +180,10 @@ const copyAndKill = async (from: string, to: string, afterMs: number): Promise<v
   await ended
 }
 
-const idleAccounts = 3_000
+const defaultIdleAccounts = 3_000
 
 /** With a key and a day each: so that a copy takes a while. */
-const addIdleAccounts = async (from: string): Promise<void> => {
+const addIdleAccounts = async (from: string, count: number): Promise<void> => {
   const store = await openAt(from)
   const { today: day } = await store.dayBalance('')
   const addAccount = async (i: number) => {
@@ -191,9 +192,8 @@ const addIdleAccounts = async (from: string): Promise<void> => {
     await store.addKey(`hash${i}`, { id: `key_idle${i}`, account: id, created: 1, hint: 'abcd' })
     const lease = { account: id, day, process, minCredits: 0, desiredCredits: 80, limit: 80, shareDivisor: 1 }
     await store.requestLease({ ...lease, seq: 1, counters: undefined })
-    await store.requestLease({ ...lease, seq: 2, counters: { granted: 80, returned: 80, used: 0 }, desiredCredits: 0 })
   }
-  await Promise.all(Array.from({ length: idleAccounts }, (_, i) => addAccount(i))).finally(() => store.close())
+  await concurrently(new Array(count).keys(), addAccount).finally(() => store.close())
 }
 
 const openAt = async (text: string) => {
@@ -264,15 +264,15 @@ const maxGapMs = 5_000
 export const moves: Attack = {
   name: 'moves',
   summary: 'a store is copied to another one, by a command that is killed and repeated, while gateways serve and go over to it',
-  async run({ seed, scale, log }) {
+  async run({ seed, scale, cases = '', accounts: idleAccounts = defaultIdleAccounts, log }) {
     if (skipWithoutRedis !== false) {
       log(`not run: ${skipWithoutRedis}`)
       return []
     }
     const figures: Figure[] = []
     for (let round = 0; round < Math.ceil(scale); round += 1) {
-      for (const [name, pair] of Object.entries(pairs)) {
-        const result = await runMove(pair, new SeededRandom(seed + round), log)
+      for (const [name, pair] of Object.entries(pairs).filter(([each]) => each.includes(cases))) {
+        const result = await runMove(pair, idleAccounts, new SeededRandom(seed + round), log)
         figures.push(
           { name: `${name}: calls`, value: result.calls },
           { name: `${name}: the store took no changes for`, value: result.heldMs, unit: 'ms' },

@@ -6,11 +6,14 @@ import type { Clock } from '../../src/services/clock.ts'
 import { openEngine, openStore } from '../../src/store/open-store.ts'
 import { neverExpires } from '../../src/store/record-store.ts'
 import { switchStore } from '../../src/store/switch-store.ts'
-import type { Engine } from '../../src/store/engine.ts'
+import { readTable } from '../../src/store/engine.ts'
+import type { Commit, Engine } from '../../src/store/engine.ts'
+import { openMovableEngine, sealField, storeId } from '../../src/store/movable-engine.ts'
 import type { Store } from '../../src/store/store.ts'
 import { hourMs } from '../../src/util/dates.ts'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { TestClock } from '../support/fakes.ts'
+import { deferred } from '../support/deferred.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { tempFolder } from './temp-store.ts'
@@ -215,4 +218,87 @@ t.test('a run that is killed at any step leaves a store that goes on, and the ne
     for (const process of processes) await process.stop()
     await assertNothingLost(t, await openUsed(), processes)
   }
+})
+
+type BeforeCommit = (tag: string, commit: Commit) => Promise<void>
+
+const withHook = (engine: Engine, beforeCommit: BeforeCommit): Engine => ({
+  ...engine,
+  async commit(tag, commit) {
+    await beforeCommit(tag, commit)
+    return engine.commit(tag, commit)
+  },
+})
+
+/** Of the target, before the first row is copied: all tags have been marked or sealed. */
+const beforeFirstCopy = (engine: Engine, run: () => Promise<void>): Engine => {
+  let hasBegun = false
+  return withHook(engine, async tag => {
+    if (tag === 'processes' || hasBegun) return
+    hasBegun = true
+    await run()
+  })
+}
+
+/** A process that sends no heartbeats to the new store counts as missing. */
+const keepBeating = async (t: Test, processes: readonly BusyProcess[]): Promise<void> => {
+  const beat = () => Promise.all(processes.map(process => process.beat()))
+  await beat()
+  const timer = setInterval(() => void beat(), 50)
+  t.teardown(() => clearInterval(timer))
+}
+
+const oneLease = { process: 'p1', seq: 1, counters: undefined, limit, shareDivisor: 1, minCredits: 0, desiredCredits: 100 }
+
+t.test('the store is held no longer with more accounts: of those that do not call meanwhile, nothing is written', async t => {
+  const { clock, processes, engines, openUsed, openAddress } = await openBusyStores(t, 1, systemClock, {
+    kind: 'lmdb',
+    path: await tempFolder(t),
+  })
+  await keepBeating(t, processes)
+  const store = await openAddress()
+  const { today: day } = await store.dayBalance('acc_1')
+  const lease = (account: string) => store.requestLease({ ...oneLease, account, day })
+  for (const account of accounts) await lease(account)
+  const held: string[] = []
+  let isHeld = false
+  const recordHeld: BeforeCommit = async (tag, { puts = [] }) => {
+    isHeld ||= puts.some(({ value }) => value.startsWith('hold '))
+    if (isHeld) held.push(tag)
+  }
+  const changeMeanwhile = async () => {
+    await store.addAccount({ id: 'acc_added', name: 'added', plan: 'core', created: 1 })
+    await store.addKey('hash_added', { id: 'key_added', account: 'acc_added', created: 1, hint: 'abcd', dailyCredits: 500 })
+    for (const id of ['acc_added', 'key_added']) await lease(id)
+    await store.requestLease({ ...oneLease, account: 'acc_2', day, seq: 2, counters: { granted: 100, returned: 0, used: 80 } })
+  }
+  await switchStore(withHook(engines.from, recordHeld), beforeFirstCopy(engines.to, changeMeanwhile), clock, noProgress)
+  t.equal(held.includes('acc_1') || held.includes('acc_3'), false, 'accounts that do not call')
+  t.ok(held.includes('acc_2'), 'an account that calls can be changed no more')
+  const used = await openUsed()
+  for (const id of ['acc_1', 'acc_3', 'acc_added', 'key_added']) t.match(await used.dayTotals(id), { used: 0, held: 100 }, id)
+  t.match(await used.dayTotals('acc_2'), { used: 80, held: 120 }, 'a lease that was renewed while the store was copied')
+})
+
+t.test('a process that was about to change an account when the store was held changes it in the new store', async t => {
+  const { clock, processes, engines } = await openBusyStores(t, 1, systemClock, { kind: 'lmdb', path: await tempFolder(t) })
+  await keepBeating(t, processes)
+  const [isMoved, isListed] = [deferred(), deferred()]
+  const waitUntilMoved: BeforeCommit = async (tag, { guards = [] }) => {
+    if (tag !== 'acc_1' || !guards.some(({ field }) => field === sealField)) return
+    isListed.resolve()
+    await isMoved.promise
+  }
+  const successor = { engine: engines.to, id: await storeId(engines.to) }
+  const late = openMovableEngine(withHook(engines.from, waitUntilMoved), clock, successor)
+  let changing: Promise<unknown> | undefined
+  const changeLate = async () => {
+    changing = late.commit('acc_1', { puts: [{ table: 'days', field: '1', value: 'late' }] })
+    await isListed.promise
+  }
+  await switchStore(engines.from, beforeFirstCopy(engines.to, changeLate), clock, noProgress)
+  isMoved.resolve()
+  await changing
+  const changedIn = async (engine: Engine) => (await readTable(engine, 'acc_1', 'days')).get('1')
+  t.same([await changedIn(engines.from), await changedIn(engines.to)], [undefined, 'late'])
 })
