@@ -4,7 +4,6 @@ import { fileURLToPath } from 'node:url'
 import { rolldown } from 'rolldown'
 import type { OutputChunk, Plugin } from 'rolldown'
 import { getOrCreate } from '../util/memoize.ts'
-import { unicodeEscape } from '../util/printable-text.ts'
 
 const dist = fileURLToPath(new URL('../../', import.meta.url))
 const bundleDir = join(dist, 'bundle')
@@ -38,16 +37,22 @@ export const writeBundle = async (): Promise<void> => {
     format: 'cjs',
     sourcemap: true,
     comments: false, // half of the text, which stays in memory
+    minify,
     chunkFileNames: '[name]-[hash].js',
     dynamicImportInCjs: false, // see keepImport
     codeSplitting: { groups: chunkGroups },
   })
-  for (const { fileName } of output) if (fileName.endsWith('.js')) escapeNonAscii(join(bundleDir, fileName))
   chmodSync(join(bundleDir, 'main.js'), 0o755)
   writeFileSync(join(bundleDir, 'package.json'), '{ "type": "commonjs" }\n')
   writeFileSync(join(bundleDir, importFile), 'exports.importModule = url => import(url)\n')
   writeFileSync(join(bundleDir, 'LICENSES.txt'), licensesOf(output.flatMap(moduleIdsOf)))
 }
+
+/**
+ * Less text, which stays in memory: 0.9 MB of a gateway at rest. Names stay, for stacks and profiles. One character that is not ASCII makes V8
+ * keep two bytes for each of a file: 6 MB.
+ */
+const minify = { compress: false, mangle: false, codegen: { removeWhitespace: true, asciiOnly: true } }
 
 const { dependencies } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { dependencies: Record<string, string> }
 
@@ -143,12 +148,6 @@ const chunkGroups = Array.from({ length: maxFiles }, (_, index) => ({
   test: (id: string) => fileOf(id)?.index === index,
   priority: maxFiles - index,
 }))
-
-/** One other character makes V8 keep two bytes for each of a file: 6 MB of a gateway at rest. They stand in strings and patterns alone. */
-const escapeNonAscii = (file: string): void => {
-  const code = readFileSync(file, 'utf8')
-  writeFileSync(file, code.replace(/[^\0-\x7f]/g, unicodeEscape))
-}
 
 const importFile = 'import-module.js'
 
