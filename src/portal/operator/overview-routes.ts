@@ -3,7 +3,7 @@ import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
 import type { CallFigures, NodeFigures } from '../../services/traffic/figures.ts'
 import { storeOutages } from '../../services/ledger/store-outage.ts'
 import { historyRanges, roundFigure } from '../../services/traffic/history.ts'
-import type { Activity, TrafficHistory } from '../../services/traffic/history.ts'
+import type { Activity, OutageTraffic, TrafficHistory } from '../../services/traffic/history.ts'
 import { StoreError } from '../../store/store.ts'
 import { usagePeriodsMs } from '../../store/usage-store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
@@ -453,8 +453,6 @@ const describeOperatorAlert = (
   created: isoTime(created),
   lastStatus: lastStatus ?? null,
 })
-
-type OutageTraffic = Awaited<ReturnType<TrafficHistory['recent']>>['outages'] extends ReadonlyMap<string, infer Traffic> ? Traffic : never
 
 const describeOutage = (outage: OutageTraffic | undefined) => {
   if (outage === undefined) return undefined

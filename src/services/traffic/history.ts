@@ -47,7 +47,7 @@ interface TrafficOfInterval {
 }
 
 /** Of one network, since somebody has noticed that it has no usable node. */
-interface OutageTraffic {
+export interface OutageTraffic {
   /** From when on calls are counted, in ms since 1970. */
   readonly since: number
   readonly counters: NetworkCounters | undefined
