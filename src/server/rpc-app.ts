@@ -172,28 +172,33 @@ interface TrackedRequest {
 }
 
 /**
- * A request is in flight until its response has been sent, or the caller has disconnected; what is still held for it is released
- * then, but not before it has been handled: the function that is returned is to be called when it has.
+ * A request is in flight until its response has been sent, or the caller has disconnected, and it has been handled: what still runs is recorded before
+ * the gateway ends. What is still held for it is released then. The function that is returned is to be called when it has been handled.
  */
 const trackRequest = (
   { activeRequests, countResponse }: Pick<RpcServices, 'activeRequests' | 'countResponse'>,
   { req, res, origin, memory }: TrackedRequest,
 ): (() => void) => {
   const connection = callerConnectionOf(req.socket)
-  let isHandled = false
+  let [isHandled, isClosed] = [false, false]
+  const end = (): void => {
+    if (!isHandled || !isClosed) return
+    memory.releaseAll()
+    activeRequests.end()
+  }
   connection.begin()
   activeRequests.begin()
   // Emitted once the response is sent, or when the caller disconnects before that. Only then is there work to end.
   res.once('close', () => {
     if (!res.writableFinished) origin.abort()
     if (!res.headersSent) countResponse(499) // as nginx counts a caller that leaves before the response
-    if (isHandled) memory.releaseAll()
-    activeRequests.end()
+    isClosed = true
     connection.end(origin.state.accountId)
+    end()
   })
   if (res.socket === null) closeResponseWithSocket(req.socket, res)
   return () => {
     isHandled = true
-    if (res.destroyed) memory.releaseAll()
+    end()
   }
 }

@@ -135,6 +135,34 @@ t.test('connections that came while the process was held up are served, though t
   for (const response of await Promise.all(responses)) t.match(response, /served/)
 })
 
+t.test('a call that goes on when its caller has left is counted before the gateway ends', async t => {
+  const node = await startFakeNode({ eth_getBalance: { result: '0x1' } })
+  t.teardown(() => node.stop())
+  const network = networkFile('testnet', [node.url])
+  const slow = `export default {
+    name: 'slow', summary: 'Takes its time.', options: { type: 'object', properties: {} }, reads: [],
+    create: () => ({
+      async handle(call, next) {
+        const reply = await next(call)
+        await new Promise(resolve => setTimeout(resolve, 1_000))
+        return reply
+      },
+    }),
+  }`
+  const pipeline = (network['pipeline'] as object[]).flatMap(step => ('params' in step ? [{ use: '../slow.mjs' }, step] : [step]))
+  const { deployment, gateway, url } = await startGateway(t, {
+    networks: { testnet: { ...network, pipeline } },
+    files: { 'slow.mjs': slow },
+  })
+  const leaving = new AbortController()
+  const left = t.rejects(call(url, 'eth_getBalance', [`0x${'1'.repeat(40)}`, '0x1'], { signal: leaving.signal }))
+  await node.waitForRequests('eth_getBalance', 1)
+  leaving.abort()
+  await left
+  t.equal(await gateway.stop(), 0)
+  t.match(await deployment.run('audit'), { code: 0 })
+})
+
 t.test('the primary of several workers stays up for `drain.grace` too', async t => {
   const { gateway, url } = await startGateway(t, {
     gateway: { drain: { grace: '1h' }, workers: 2 },

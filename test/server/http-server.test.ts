@@ -477,9 +477,11 @@ t.test('a request whose caller leaves while its key is looked up holds nothing a
     const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
     raw.write(bytes)
     await waitUntil(() => services.memoryBudget.reservedBytes > 0)
+    const count = counted.length
     raw.close()
-    await services.activeRequests.whenIdle()
+    await waitUntil(() => counted.length > count)
     finishLookup()
+    await services.activeRequests.whenIdle()
     await waitUntil(() => services.memoryBudget.reservedBytes === 0)
   }
 })
@@ -543,9 +545,11 @@ t.test('a caller that resets the connection while an upgrade waits, or an offer 
     socket.write(call('looked-up') + offer)
     await waitUntil(() => entered.length > 0)
     await wait(20)
+    const count = counted.length
     socket.resetAndDestroy()
-    await services.activeRequests.whenIdle()
+    await waitUntil(() => counted.length > count)
     finishLookup()
+    await services.activeRequests.whenIdle()
   }
   t.equal(await statusOf(call('good')), 200)
 })

@@ -94,6 +94,7 @@ const openServer = async (
     cache: 'miss' as const,
     upstreamRequest,
   })
+  let hasLeft = false
   const run = () => {
     startedCalls += 1
     return whenAnswered?.then(answer) ?? Promise.resolve(answer())
@@ -118,7 +119,7 @@ const openServer = async (
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
     compressor: new ResponseCompressor(),
     httpDate: () => '',
-    countResponse: () => undefined,
+    countResponse: status => void (hasLeft ||= status === 499),
     sendTimeoutMs,
   }
   const app = createRpcApp(services, { open: () => Promise.reject(new Error('no upgrades')) })
@@ -148,6 +149,8 @@ const openServer = async (
     sentBytes,
     refunds,
     startedCalls: () => startedCalls,
+    /** A caller has left before its response. */
+    whenLeft: () => waitUntil(() => hasLeft),
   }
 }
 
@@ -290,11 +293,11 @@ t.test('each call is a line of the access log, found by the id of its request', 
 t.test('a caller that leaves is a line with the status 499', async t => {
   const { accessLog, lines } = openTestAccessLog(new TestClock())
   const { promise: whenAnswered, resolve: answer } = deferred()
-  const { caller, call, activeRequests, startedCalls } = await openServer(t, { accessLog, whenAnswered })
+  const { caller, call, whenLeft, startedCalls } = await openServer(t, { accessLog, whenAnswered })
   call()
   while (startedCalls() === 0) await new Promise(setImmediate)
   caller.destroy()
-  await activeRequests.whenIdle()
+  await whenLeft()
   answer()
   while (lines.length === 0) await new Promise(setImmediate)
   t.match(lines, [{ status: 499, method: 'eth_getLogs' }])
@@ -415,7 +418,7 @@ t.test('the memory of a long result is freed once, when the system reads it no m
     late.call()
     await waitUntil(() => late.startedCalls() === 1)
     late.caller.destroy()
-    await late.activeRequests.whenIdle()
+    await late.whenLeft()
     answer()
     await late.whenFreed(1)
   })
@@ -483,7 +486,7 @@ t.test('the outcome of a response is told to its calls, once', async t => {
     late.call()
     await waitUntil(() => late.startedCalls() === 1)
     late.caller.destroy()
-    await late.activeRequests.whenIdle()
+    await late.whenLeft()
     answer()
     await waitUntil(() => late.outcomes.length === 1)
     t.same([outcomes, late.outcomes], [[false, false], [false]])
@@ -597,12 +600,12 @@ t.test('requests in flight', async t => {
   })
 
   t.test('whose caller leaves before their turn are not handled', async t => {
-    const { call, caller, activeRequests, scheduler, startedCalls } = await openServer(t, {})
+    const { call, caller, whenLeft, scheduler, startedCalls } = await openServer(t, {})
     scheduler.hold()
     call()
     await waitUntil(() => scheduler.waiting.length > 0)
     caller.destroy()
-    await activeRequests.whenIdle()
+    await whenLeft()
     scheduler.release()
     await nextTurns()
     t.equal(startedCalls(), 0)
