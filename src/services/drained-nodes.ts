@@ -89,6 +89,12 @@ export class DrainedNodes {
     return this.#byNetwork.get(network) ?? none
   }
 
+  /** When it was drained, in ms since 1970; undefined where it is not. */
+  since(node: NodeName): number | undefined {
+    const id = nodeId(node)
+    return this.#ids.has(id) ? this.#drained.find(each => nodeId(each) === id)?.since : undefined
+  }
+
   /** `listener` is called whenever nodes have been drained, or are drained no longer. Returns how to end that. */
   onChange(listener: () => void): () => void {
     this.#changeListeners.add(listener)

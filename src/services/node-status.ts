@@ -68,7 +68,7 @@ const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent', 'drained'] as
   (reason): NodeRestriction => ({ class: 'all', reason }),
 )
 
-type OperatorsNodes = Pick<DrainedNodes, 'of' | 'onReadmitted' | 'onChange'>
+type OperatorsNodes = Pick<DrainedNodes, 'of' | 'onReadmitted' | 'onChange'> & Partial<Pick<DrainedNodes, 'since'>>
 
 const noNodes: ReadonlySet<string> = new Set()
 const noDrainedNodes: OperatorsNodes = { of: () => noNodes, onReadmitted: () => undefined, onChange: () => () => undefined }
@@ -115,7 +115,11 @@ export class NodeStatuses {
   }
 
   read(): readonly NodeStatus[] {
-    return Array.from(this.#nodes, ({ network, upstream, read }) => ({ network, upstream, ...read() }))
+    return Array.from(this.#nodes, ({ network, upstream, read }) => {
+      const status = read()
+      const since = this.#drainedNodes.since?.({ network, upstream })
+      return { network, upstream, ...status, ...(since !== undefined && { lastRestrictions: drainedSince(status, since) }) }
+    })
   }
 
   /** While a pipeline takes over from another, both may have a node of the same name: one that is restricted counts. */
@@ -133,3 +137,7 @@ export class NodeStatuses {
     this.#metrics.gauge(metricDefinitions.upstreamReduced, { network, upstream, ...restriction }).set(value)
   }
 }
+
+/** Processes notice a drain some time after the operator. */
+const drainedSince = ({ lastRestrictions }: OwnStatus, since: number): OwnStatus['lastRestrictions'] =>
+  lastRestrictions.map(each => (each.reason === 'drained' ? { ...each, since } : each))

@@ -25,7 +25,10 @@ t.test('a process learns within a second which nodes are drained, and forgets no
     await setImmediate()
   }
   const nodes = new DrainedNodes({ store: { records }, clock, log })
-  const { trust } = new NodeStatuses(createMetricsRegistry(), nodes).of('base')
+  const statuses = new NodeStatuses(createMetricsRegistry(), nodes)
+  const { trust, add } = statuses.of('base')
+  const noticed = [{ class: 'all', reason: 'drained', at: 5_000, since: 5_000 } as const]
+  add('own/eu', () => ({ isPartner: false, inFlight: 0, usable: true, restrictions: [], lastRestrictions: noticed, errors: [] }))
   const distrust = () => ['light', 'logs'].forEach(each => trust.distrust('a', each, { isForGood: true }))
   distrust()
   await nodes.start()
@@ -33,6 +36,7 @@ t.test('a process learns within a second which nodes are drained, and forgets no
   t.same([[...atFirst], [...nodes.of('devnet')]], [['own/eu'], []], 'before the first call')
   await passTime(1_000)
   t.equal(nodes.of('base'), atFirst, 'the same set while nothing changes')
+  t.same(statuses.read()[0]?.lastRestrictions, [{ ...noticed[0], since: 1 }], 'since the operator has drained it')
   stored = undefined
   await passTime(5_000)
   t.equal(nodes.of('base'), atFirst)
