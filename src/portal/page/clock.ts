@@ -6,6 +6,9 @@ export const clockOffsetMs = signal(0)
 /** Milliseconds since 1970, by the clock of the gateway. */
 export const now = signal(Date.now())
 
-setInterval(() => {
+/** What is shown is never older than a time that is shown beside it. */
+export const updateClock = (): void => {
   now.value = Date.now() + clockOffsetMs.value
-}, 1_000)
+}
+
+setInterval(updateClock, 1_000)

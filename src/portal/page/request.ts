@@ -1,6 +1,7 @@
 import { signal, useSignal } from '@preact/signals'
 import type { ReadonlySignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { updateClock } from './clock.ts'
 import { hasEnded } from './session-end.ts'
 import { texts } from './texts.ts'
 
@@ -89,7 +90,10 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
     reportConnection(toSentence(json.error.message), true)
   } else if (!isStoreStillDown(url)) reportConnection(undefined)
   if (isEmpty) return undefined as T
-  if (response.ok && verb === 'GET') lastReadAt.value = Date.now()
+  if (response.ok && verb === 'GET') {
+    lastReadAt.value = Date.now()
+    updateClock()
+  }
   if (response.ok) return json
   if (response.status === 401 && signInsBefore === signInCount) for (const listener of signedOutListeners) listener()
   throw new RequestError(response.status, json.error.message, json.error)
@@ -142,6 +146,20 @@ setTimeout(() => firstRequests.clear(), refreshIntervalMs)
 addEventListener('offline', () => reportConnection(texts.notConnected))
 addEventListener('online', () => void get('/session').catch(() => undefined))
 
+/** A timer may be early by less. */
+const maxEarlyMs = 50
+
+/** Runs with all others of the same interval: what a page shows side by side is of one moment. Returns how to end that. */
+const repeatTogether = (run: () => void, intervalMs: number): (() => void) => {
+  const wait = (): number => intervalMs + maxEarlyMs - ((performance.now() + maxEarlyMs) % intervalMs)
+  const repeat = (): void => {
+    run()
+    timer = setTimeout(repeat, wait())
+  }
+  let timer = setTimeout(repeat, wait())
+  return () => clearTimeout(timer)
+}
+
 /** What useRequest() reads. */
 export interface Loaded<T> {
   readonly data: ReadonlySignal<T | undefined>
@@ -186,8 +204,7 @@ export const useRequest = <T>(path: string | undefined, intervalMs = refreshInte
     dropEarlierReads()
     load()
     if (intervalMs === Infinity) return undefined
-    const timer = setInterval(() => document.visibilityState === 'visible' && load(), intervalMs)
-    return () => clearInterval(timer)
+    return repeatTogether(() => document.visibilityState === 'visible' && load(), intervalMs)
   }, [path, hasEnded.value])
   const show = (value: T): void => {
     dropEarlierReads()

@@ -1,3 +1,4 @@
+import { useEffect, useRef } from 'preact/hooks'
 import type { KeyJson } from '../../key-settings.ts'
 import type { CallCounts } from '../../queries/page-queries.ts'
 import type { ErrorReport } from '../../operations/usage-operations.ts'
@@ -40,6 +41,12 @@ export const AccountUsage = ({ path, name, keys }: AccountUsageProps) => {
   const view = views.find(value => value === chosenView.value) ?? 'method'
   const step = days === '1' ? 'hour' : 'day'
   const overTime = useRequest<CallCounts>(`${path}/usage?${new URLSearchParams({ by: step, days })}`)
+  const shownView = useRef(view)
+  // The chart and what is listed below it are of one moment.
+  useEffect(() => {
+    if (shownView.current !== view) overTime.reload()
+    shownView.current = view
+  }, [view])
   return (
     <>
       <div class="section-heading">
