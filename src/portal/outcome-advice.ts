@@ -5,9 +5,11 @@ import type { ErrorCategory, RefusalKind } from '../plugin/error-table.ts'
 export const adviceOf = (outcome: string, category?: string): string =>
   (outcome === nodeOutcome ? ownValue(adviceByCategory, category) : undefined) ?? ownValue(adviceByOutcome, outcome) ?? unknownAdvice
 
-/** The same for operators, who have no pages of the account, and nobody else to ask. */
+/** The same for operators: what callers can do is said of the caller. */
 export const operatorAdviceOf = (outcome: string, category?: string): string =>
-  ownValue(operatorAdviceByOutcome, outcome) ?? adviceOf(outcome, category)
+  (outcome === nodeOutcome ? ownValue(operatorAdviceByCategory, category) : undefined) ??
+  ownValue(operatorAdviceByOutcome, outcome) ??
+  adviceOf(outcome, category)
 
 /** What the gateway itself says with this outcome; undefined for the errors of nodes. */
 export const refusalOf = (outcome: string): (typeof refusals)[RefusalKind] | undefined => ownValue(refusals, outcome)
@@ -45,11 +47,32 @@ const adviceByOutcome: Readonly<Partial<Record<RefusalKind | typeof nodeOutcome,
 }
 
 const operatorAdviceByOutcome: Readonly<Partial<Record<RefusalKind, string>>> = {
+  params: 'The caller has to correct the parameter that the message names. Rejected calls are free.',
+  tooMany: 'The caller has to narrow the range, or query fewer contracts. The error suggests a range that fits.',
+  timeout: 'The nodes did not finish in time. The caller can narrow the range; for common topics, query a single contract.',
+  notMined: 'A node has the transaction: the caller has to poll its receipt, and not send it again.',
+  tooLarge: 'The caller has to ask for less in one call, or `maxBytes` of the network has to be larger.',
+  spent:
+    'The credits of the day, or the daily limit of the key, are used up; both reset at midnight UTC. A larger plan, or credits of its own, give the account more.',
+  rate: 'The caller has to send fewer calls a second, or the rate of its plan or key has to be higher.',
+  failing: 'Too many recent calls of the account were rejected for free. The caller has to fix those calls.',
+  unknownSubscription:
+    'The subscription or the filter has ended, or belongs to another connection or account. The caller has to make a new one.',
+  tooManySubscriptions: 'The caller has to end subscriptions or filters that are no longer needed.',
+  unavailable: 'No node could answer. Nodes says what keeps calls from them.',
   method:
     'The network does not offer this method. The file of the network, or the method table that the file names, lists what is offered.',
   key: 'The key is missing, mistyped, unknown or revoked.',
   forbidden: 'The lists of the key do not allow this network, method, web page or address.',
   internal: 'A fault of the gateway. The log has the error with the request id.',
+}
+
+const operatorAdviceByCategory: Readonly<Partial<Record<ErrorCategory, string>>> = {
+  reverted: 'The contract reverted: the caller has to check the arguments, the sender and the block.',
+  alreadyKnown: 'The node has this transaction already: the caller has to wait for its receipt.',
+  stateUnavailable:
+    'The nodes have no state of a block that old. The caller has to ask for a newer block, or the network needs an archive node.',
+  invalidParams: 'The caller has to correct the parameter that the message of the node names.',
 }
 
 const adviceByCategory: Readonly<Partial<Record<ErrorCategory, string>>> = {

@@ -28,6 +28,7 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { gatewayHealth, gatewayProblems } from '../../src/portal/operator/gateway-health.ts'
 import { operatorAdviceOf } from '../../src/portal/outcome-advice.ts'
 import { outcomeLabels } from '../../src/portal/state-labels.ts'
+import { openGatewayObserver } from '../../src/portal/operator/observe-gateway.ts'
 import { describeProblems } from '../../src/portal/operator/problems.ts'
 import type { NodeJson } from '../../src/portal/operations/node-operations.ts'
 import { NodeIncidents, incidentRetentionMs, maxIncidents } from '../../src/portal/operator/node-incidents.ts'
@@ -355,7 +356,7 @@ t.test("the operator's API", async t => {
         ...{ requestId: loggedRequestId, network: 'devnet', method: 'eth_getBalance', outcome: 'params', code: -32602, credits: 0 },
         ...{
           message: /nowhere/,
-          advice: /^Correct the parameter that the message names/,
+          advice: /^The caller has to correct the parameter that the message names/,
           durationMs: Number,
           attempts: null,
           upstream: null,
@@ -812,6 +813,23 @@ t.test('the figures of the last minute, or since the start, and those over time'
     t.same(history.activity('1h', 'devnet').nodes, [])
   })
 
+  t.test('a page that asks for figures and for problems at once has the metrics of all processes read once', async t => {
+    let reads = 0
+    const readMetrics = () => {
+      reads += 1
+      return metrics.families()
+    }
+    const observe = openGatewayObserver({ history: async () => history, metrics: readMetrics, clock })
+    const [one, other] = await Promise.all([observe(), observe()])
+    t.equal(one, other, 'of one moment')
+    t.equal(reads, 1)
+    t.match(one, { health: { store: { usable: true } } })
+    clock.advance(1_000)
+    await observe()
+    t.equal(reads, 2)
+    clock.advance(-1_000)
+  })
+
   t.test('calls of a network without a usable node are counted from when that was noticed', async t => {
     const inOutages = async () =>
       Array.from((await history.recent()).outages, ([name, { since, counters }]) => [
@@ -906,14 +924,22 @@ t.test('before the start of the gateway, charts have what usage has counted, up 
   const { times, earlierPoints, calls, gateway } = await read({ range: '1h' })
   const at = (text: string): string => `2026-01-02T${text}Z`
   // The period that is still running ends with the start; after it nothing is drawn.
-  t.same(times, [at('12:20:00.000'), at('12:25:00.000'), at('12:30:00.000'), at('12:33:00.000'), at('12:33:00.000'), at('12:34:01.000')])
-  t.equal(earlierPoints, 5)
-  t.same(calls.callsPerSecond, [2, 0, 1.1, 0, null, 5], 'calls of all accounts, from the first ones on')
-  t.same(calls.failedPerSecond, [0, 0, 0.1, 0, null, 0])
-  t.same(gateway.cpu, [null, null, null, null, null, 0.1])
+  t.same(times, [
+    at('12:15:00.000'),
+    at('12:20:00.000'),
+    at('12:25:00.000'),
+    at('12:30:00.000'),
+    at('12:33:00.000'),
+    at('12:33:00.000'),
+    at('12:34:01.000'),
+  ])
+  t.equal(earlierPoints, 6)
+  t.same(calls.callsPerSecond, [2, 2, 0, 1.1, 0, null, 5], 'calls of all accounts, from the beginning of the first ones on')
+  t.same(calls.failedPerSecond, [0, 0, 0, 0.1, 0, null, 0])
+  t.same(gateway.cpu, [null, null, null, null, null, null, 0.1])
   const day = await read({ range: '24h' })
-  t.same(day.times.slice(0, 2), [at('11:00:00.000'), at('12:00:00.000')])
-  t.same(day.calls.callsPerSecond.slice(0, 2), [2, 0])
+  t.same(day.times.slice(0, 3), [at('10:00:00.000'), at('11:00:00.000'), at('12:00:00.000')])
+  t.same(day.calls.callsPerSecond.slice(0, 3), [2, 2, 0])
   t.equal((await read({ range: '1h', network: 'devnet' })).earlierPoints, 0, 'usage names no nodes')
   const away = { queries: { trafficOverTime: () => Promise.reject(new StoreError('it does not answer')) } }
   t.match(await read({ range: '1h' }, away), { times: [at('12:34:01.000')], earlierPoints: 0 }, 'while the store is unreachable')
@@ -1112,6 +1138,9 @@ t.test('Home names the alert rules whose condition holds now', async t => {
   t.same(problemsOf(calm, { ...figures, calls: 10, failedCalls: 9 }), [], 'a share of few calls says little')
 })
 
-t.test('advice for operators names no page that they do not have, and sends them to nobody', async t => {
-  for (const outcome of Object.keys(outcomeLabels)) t.notMatch(operatorAdviceOf(outcome), /the page|to the operator/i, outcome)
+t.test('advice for operators names no page that they do not have, sends them to nobody, and says what the caller has to do', async t => {
+  const imperatives = /the page|to the operator|(^|[.:;,] )(correct|narrow|send|wait|ask|fix|make|end|poll|decode|check)\b/i
+  for (const outcome of Object.keys(outcomeLabels)) t.notMatch(operatorAdviceOf(outcome), imperatives, outcome)
+  for (const category of ['reverted', 'alreadyKnown', 'blockNotFound', 'stateUnavailable', 'invalidParams'])
+    t.notMatch(operatorAdviceOf('node', category), imperatives, category)
 })

@@ -8,7 +8,9 @@ import type { AdminToken } from '../../server/admin-token.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
 import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
+import type { MetricFamily } from '../../services/metrics.ts'
 import type { LazyStore } from '../../store/lazy-store.ts'
+import type { MaybePromise } from '../../util/async.ts'
 import { notFound, storeUnavailableForOperators } from '../api-errors.ts'
 import { nameGateway } from '../brand.ts'
 import { openMailer } from '../mail/mailer.ts'
@@ -21,6 +23,7 @@ import { operations } from '../operations/index.ts'
 import { configurationRoutes } from './configuration-routes.ts'
 import { networksOf, operationRoute } from './operation-routes.ts'
 import type { DescribeMethods } from './operation-routes.ts'
+import { openGatewayObserver } from './observe-gateway.ts'
 import { authenticateOperator, operatorCookieName, operatorLogin } from './operator-login.ts'
 import { createOutageSessions } from './outage-sessions.ts'
 import { operatorOpenApi } from './operator-openapi.ts'
@@ -40,9 +43,11 @@ export const operatorRoutes: readonly OperatorRoute[] = [
 export interface OperatorAppOptions
   extends Pick<
     OperatorServices,
-    'networks' | 'metrics' | 'history' | 'reloader' | 'logLevel' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'
+    'networks' | 'history' | 'reloader' | 'logLevel' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'
   > {
   incidents(): Promise<NodeIncidents>
+  /** Of all processes of the gateway. */
+  metrics(): MaybePromise<readonly MetricFamily[]>
   /** The counters of each process of the gateway, as of now. */
   traffic(): Promise<readonly ProcessTraffic[]>
   readonly store: LazyStore
@@ -69,11 +74,13 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   const { smtp } = options.config.portal
   const sendMail = smtp && openMailer(smtp, log)
   const networkServices = networksOf(options.describeMethods)
+  const observe = openGatewayObserver(options)
   const readServices = () => {
     const { plans, requestLog } = options.reloadable()
     return {
       ...options,
       ...networkServices,
+      observeGateway: observe,
       sendMail,
       plans,
       requestLog,

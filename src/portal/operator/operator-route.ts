@@ -5,11 +5,10 @@ import type { Log, RootLog } from '../../services/log.ts'
 import type { OperationServices } from '../operations/operation.ts'
 import type { UsageQueries } from '../queries/usage-queries.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
-import type { MetricFamily } from '../../services/metrics.ts'
 import type { TrafficHistory } from '../../services/traffic/history.ts'
-import type { MaybePromise } from '../../util/async.ts'
 import type { RouteBase } from '../route.ts'
 import type { GatewayHealth } from './gateway-health.ts'
+import type { GatewayObservation } from './observe-gateway.ts'
 
 /** What the operator's routes work with. */
 export interface OperatorServices extends OperationServices {
@@ -18,9 +17,9 @@ export interface OperatorServices extends OperationServices {
   startQueries(): void
   /** The networks with their heads, as of now. */
   networks(): Promise<readonly NetworkStatus[]>
-  /** Of all processes of the gateway. */
-  metrics(): MaybePromise<readonly MetricFamily[]>
   history(): Promise<TrafficHistory>
+  /** What a page has asked for within a second is of one moment. */
+  observeGateway(): Promise<GatewayObservation>
   /** What is shown of the store: incidents agree with it. */
   recordStore(status: Pick<GatewayHealth['store'], 'outage' | 'reason'>): Promise<void>
   /** Undefined where the configuration cannot be read anew. */

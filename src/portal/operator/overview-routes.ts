@@ -3,7 +3,7 @@ import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
 import type { CallFigures, NodeFigures } from '../../services/traffic/figures.ts'
 import { storeOutages } from '../../services/ledger/store-outage.ts'
 import { historyRanges, roundFigure } from '../../services/traffic/history.ts'
-import type { Activity, OutageTraffic } from '../../services/traffic/history.ts'
+import type { Activity } from '../../services/traffic/history.ts'
 import { StoreError } from '../../store/store.ts'
 import { usagePeriodsMs } from '../../store/usage-store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
@@ -28,7 +28,7 @@ import {
 } from '../openapi.ts'
 import { readNodes } from '../operations/node-operations.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
-import { gatewayHealth, gatewayProblems } from './gateway-health.ts'
+import { gatewayProblems } from './gateway-health.ts'
 import type { GatewayHealth } from './gateway-health.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { defineOperatorRoute } from './operator-route.ts'
@@ -230,7 +230,7 @@ export const overviewRoutes = [
     summary: 'The last minute of this gateway: calls, networks, nodes, processes and store.',
     response: schemaRef('Overview'),
     async handle(_request, services): Promise<OverviewJson> {
-      const { seconds, counters, networks, health, cpu } = await observeGateway(services)
+      const { seconds, counters, networks, health, cpu } = await services.observeGateway()
       return {
         seconds,
         total: toJson(callFigures(Object.values(counters.networks))),
@@ -327,7 +327,7 @@ const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAn
   const { clock, queries } = services
   const [nodes, observed, evidence] = await Promise.all([
     readNodes(services),
-    observeGateway(services),
+    services.observeGateway(),
     // While the store is unreachable, nothing is known of it.
     queries.evidence({ since: clock.now() - dayMs }).catch(noneWithoutStore),
   ])
@@ -335,21 +335,6 @@ const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAn
   await services.recordStore(rest.health.store)
   const alerts = gatewayProblems({ ...rest, refusedSockets: counters.refusedSockets, now: clock.now() })
   return { ...nodes, ...describeProblems({ networks: nodes.networks, alerts, evidence }) }
-}
-
-/** What this gateway has counted in the last minute, and what it uses. */
-const observeGateway = async ({ history, metrics }: Pick<OperatorServices, 'history' | 'metrics'>) => {
-  const [{ seconds, counters, outages }, families] = await Promise.all([(await history()).recent(), metrics()])
-  return {
-    seconds,
-    counters,
-    families,
-    networks: Object.entries(counters.networks)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([name, each]) => ({ name, figures: callFigures([each]), outcomes: each.calls, outage: describeOutage(outages.get(name)) })),
-    health: gatewayHealth(families),
-    cpu: seconds > 0 ? counters.cpuSeconds / seconds : 0,
-  }
 }
 
 /** Throws what is no StoreError. */
@@ -389,8 +374,10 @@ const readEarlier = async (
       p95Ms: each.p95Ms,
     }
   })
-  // No line leads from one to the other.
-  return [...points, { ...nothingKnown, time: start }]
+  const [firstPoint] = points
+  // The first period is a line of its own, and no line leads from what usage has to what this gateway has.
+  const began = firstPoint === undefined ? [] : [{ ...firstPoint, time: Math.max(now - rangeMs, (from + first) * periodMs) }]
+  return [...began, ...points, { ...nothingKnown, time: start }]
 }
 
 type CallPoint = Readonly<Record<keyof Activity['calls'], number | null>>
@@ -453,12 +440,6 @@ const describeOperatorAlert = (
   created: isoTime(created),
   lastStatus: lastStatus ?? null,
 })
-
-const describeOutage = (outage: OutageTraffic | undefined) => {
-  if (outage === undefined) return undefined
-  const { calls, failedCalls } = callFigures(outage.counters === undefined ? [] : [outage.counters])
-  return { since: isoTime(outage.since), calls, failedCalls }
-}
 
 const describeNodes = (nodes: NetworkCounters['nodes']) => {
   const described = Object.entries(nodes).map(([name, node]) => ({ name, ...toJson(nodeFigures(node)), errors: describeErrors(node) }))

@@ -53,10 +53,10 @@ export const axisWidthPx = 52
 
 export const plotHeightPx = ({ isCompact }: Pick<PlotProps, 'isCompact'>): number => (isCompact ? compactHeightPx : heightPx)
 
-/** Until there are points of the whole range, its axis is shorter, down to a sixth: they would else be a few pixels at its end. */
+/** Until there are points of the whole range, its axis is as long as they are, down to a sixtieth: the rest would be empty. */
 export const axisRangeMs = (times: readonly string[], rangeMs: number): number => {
   const knownMs = Date.parse(times.at(-1) ?? '') - Date.parse(times[0] ?? '')
-  return Math.min(rangeMs, Math.max(rangeMs / 6, knownMs))
+  return Math.min(rangeMs, Math.max(rangeMs / 60, knownMs))
 }
 
 /** What one stroke of a line goes through. */
