@@ -54,6 +54,13 @@ export const mutants: readonly Mutant[] = [
     tests: ledger,
   },
   {
+    rule: 'accounts that missed the begin of a day in an outage have credits of it once the store is back',
+    file: 'src/services/ledger/lease-renewal.ts',
+    text: 'isMissed || ',
+    broken: '',
+    tests: ledger,
+  },
+  {
     rule: 'a lease request that was already answered changes nothing',
     file: 'src/store/lease-accounting.ts',
     text: 'request.seq <= record.seq',

@@ -23,7 +23,7 @@ export class AccountLedgers {
 
   constructor(client: LedgerClient) {
     this.#client = client
-    this.#schedule = new RenewalSchedule(client.clock, client.dayBoundary)
+    this.#schedule = new RenewalSchedule(client)
   }
 
   readonly charge = ({ id, plan }: Account, cost: number, grace?: OutageGrace): MaybePromise<ChargeResult> =>

@@ -108,7 +108,9 @@ export class LeaseRenewal implements ScheduledRenewal {
       if (!this.#isIdle(now) || this.#keptCredits(now) > 0) this.request()
     }
     if (!this.#areAllReturned) void this.#unreturnedLeases?.settle()
-    if (this.#isIdle(now) ? !this.#isAtRest(now) : this.lease.hasUnreportedUse) this.request()
+    // Of a store that is back, before the next call.
+    const isMissed = this.balance.isStoreUnavailable && this.#client.outageMs(now) === undefined
+    if (this.#isIdle(now) ? !this.#isAtRest(now) : isMissed || this.lease.hasUnreportedUse) this.request()
     const isActive = !this.#isAtRest(now) || !this.#areAllReturned
     // The next call ends its rest, and is reported.
     if (!isActive) this.lease.renewBelow = this.lease.available
@@ -121,9 +123,7 @@ export class LeaseRenewal implements ScheduledRenewal {
     if (this.#user.waiting.length > 0 || now - this.#user.lastChargedAt < leaseIdleTimeoutMs) return false
     const kept = this.#keptCredits(now)
     if (kept > 0 || this.lease.available > 0) {
-      const isDue = this.lease.available > kept || now - this.balance.updatedAt >= keptCheckMs
-      // What is kept can wait for a store that is back.
-      if (isDue && this.#client.outageMs(now) === undefined) this.request()
+      if (this.lease.available > kept || now - this.balance.updatedAt >= keptCheckMs) this.request()
       return false
     }
     if (!this.lease.isSettled || !this.#areAllReturned) return false

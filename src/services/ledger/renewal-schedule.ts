@@ -1,6 +1,6 @@
 import { dayMs } from '../../util/dates.ts'
 import type { Clock, Timer } from '../clock.ts'
-import type { DayBoundary } from './day-boundary.ts'
+import type { LedgerClient } from './ledger-client.ts'
 
 /** What an account has to do by the clock. */
 export interface ScheduledRenewal {
@@ -16,8 +16,8 @@ export interface ScheduledRenewal {
  * costs as much as a hundred requests. Accounts at rest take no time.
  */
 export class RenewalSchedule {
+  readonly #client: LedgerClient
   readonly #clock: Clock
-  readonly #dayBoundary: DayBoundary
   readonly #due = new Set<ScheduledRenewal>()
   /** By the time of the last check, in this order. */
   readonly #active = new Map<ScheduledRenewal, number>()
@@ -30,9 +30,9 @@ export class RenewalSchedule {
   /** That of the last tick; -1 before. */
   #day = -1
 
-  constructor(clock: Clock, dayBoundary: DayBoundary) {
-    this.#clock = clock
-    this.#dayBoundary = dayBoundary
+  constructor(client: LedgerClient) {
+    this.#client = client
+    this.#clock = client.clock
   }
 
   /** So many accounts are active that checks are more seldom: up to ten times with 2,000 accounts and more. */
@@ -91,7 +91,7 @@ export class RenewalSchedule {
    */
   #checkActive(now: number): void {
     const { size } = this.#active
-    const day = this.#dayBoundary.today(now)
+    const day = this.#client.dayBoundary.today(now)
     const hasDayBegun = this.#day >= 0 && day !== this.#day
     this.#day = day
     const checkIntervalMs = Math.min(Math.max(minCheckIntervalMs, (size * 1_000) / checksPerSecond), maxCheckIntervalMs)
@@ -112,7 +112,9 @@ export class RenewalSchedule {
     const { size } = this.#resting
     let evictionsLeft = Math.min(size, (now - this.#evictedAt) * Math.max(size / evictAllMs, checksPerSecond / 1_000))
     this.#evictedAt = now
-    const dayBeganAt = this.#dayBoundary.midnightAt - dayMs
+    // Credits are kept until the store can be asked again.
+    if (this.#client.outageMs(now) !== undefined) return
+    const dayBeganAt = this.#client.dayBoundary.midnightAt - dayMs
     const dueSince = Math.max(now - evictAfterMs, dayBeganAt <= now ? dayBeganAt : -Infinity)
     for (const [account, since] of this.#resting) {
       if (since > dueSince || evictionsLeft <= 0) return

@@ -420,6 +420,26 @@ t.test('far from the store', async t => {
     }
   })
 
+  t.test(
+    'where the store is unreachable at midnight, accounts have credits of the new day within a minute of its return, in use within seconds',
+    async t => {
+      const atRest = [0.5, 2, 3, 10, 21, 61, 300].map(secondsBefore => ({ secondsBefore, outageSeconds: 20, waitMs: 62_000 }))
+      for (const { secondsBefore, outageSeconds, waitMs } of [{ secondsBefore: 0.5, outageSeconds: 2, waitMs: 2_500 }, ...atRest]) {
+        const { cluster, ledgers, chargeFirst } = await startFar(1, Date.UTC(2026, 0, 15, 23, 50))
+        for (const ledger of ledgers) {
+          await chargeFirst(ledger, accountWith(1_000_000), 80)
+          await cluster.advance(dayMs - (cluster.clock.now() % dayMs) - secondsBefore * 1_000, 100)
+          await chargeFirst(ledger, accountWith(1_000_000), 80)
+          cluster.network.isDown = true
+          await cluster.advance((secondsBefore + outageSeconds) * 1_000, 100)
+          cluster.network.isDown = false
+          await cluster.advance(waitMs, 100)
+          t.match(ledger.charge(accountWith(1_000_000), 80), { kind: 'charged' }, `${secondsBefore} s`)
+        }
+      }
+    },
+  )
+
   t.test('a day after its last call an account keeps nothing, and is evicted', async t => {
     const { cluster, ledgers, chargeFirst, waitAnHour } = await startFar(1)
     for (const ledger of ledgers) {
