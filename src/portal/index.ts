@@ -19,10 +19,21 @@ import type { NodeIncidentsOptions } from './operator/node-incidents.ts'
 import type { OperatorAppOptions } from './operator/operator-app.ts'
 import type { QueryProcess } from './queries/query-process.ts'
 import type { UsageWebhookOptions } from './usage-webhook.ts'
+import type { OutageHistory } from './alerts/outage-days.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
 /** What the portal makes itself. */
-type OwnServices = 'brand' | 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc' | 'portalSecret'
+type OwnServices =
+  | 'brand'
+  | 'outageHistory'
+  | 'networks'
+  | 'url'
+  | 'limits'
+  | 'queries'
+  | 'startQueries'
+  | 'sendMail'
+  | 'oidc'
+  | 'portalSecret'
 
 export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly address: Address
@@ -81,6 +92,7 @@ export const openPortal = async ({
   let options = initialOptions
   let limits: PortalLimits | undefined
   let brand: Brand | undefined
+  let outageHistory: OutageHistory | undefined
   const { clock, log, smtp, oidc, secret: portalSecret } = options
   const sendMail = smtp && openMailer(smtp, log)
   const browserUrl = (listenerUrl: string): string => (options.url ?? listenerUrl).replace(/\/$/, '')
@@ -88,7 +100,7 @@ export const openPortal = async ({
   const listener = await openAppListener(
     address,
     async listenerUrl => {
-      const { createBrand, createPortalApp, openOidcProvider, openPortalLimits } = await import('./portal-app.ts')
+      const { createBrand, createPortalApp, openOidcProvider, openOutageHistory, openPortalLimits } = await import('./portal-app.ts')
       brand ??= options.brand && createBrand(options.brand)
       limits ??= openPortalLimits(clock)
       const { queries, start: startQueries } = await openQueries()
@@ -101,6 +113,7 @@ export const openPortal = async ({
         startQueries,
         sendMail,
         portalSecret,
+        outageHistory: (outageHistory ??= openOutageHistory(options.store, clock)),
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, options),
       }
       // Streams that were opened before a reload have the plans of after it.

@@ -35,6 +35,7 @@ import { hasEnded, isHttps, sessionIdOf, sessionOf, signIn, signInSecretOf, sign
 import { readSigningKey } from './signing-key.ts'
 
 // What else is loaded with the first request.
+export { openOutageHistory } from './alerts/outage-days.ts'
 export { openPortalLimits } from './portal-limits.ts'
 export { openOidcProvider } from './people/oidc-provider.ts'
 export { createBrand } from './brand.ts'

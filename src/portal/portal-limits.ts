@@ -34,6 +34,8 @@ export interface PortalLimits {
   readonly peopleMails: PortalLimit
   /** By account: messages that try a webhook. */
   readonly webhookTests: PortalLimit
+  /** By account: names for it, of which one may say that another account has it. */
+  readonly accountNames: PortalLimit
 }
 
 /** Anyone can have mails sent to strangers, from any number of networks: what all of them together may cause. */
@@ -96,6 +98,7 @@ export const openPortalLimits = (clock: Clock): PortalLimits => {
     changes: open('changes in one hour', { max: 200, windowMs: hourMs }),
     removals: open('removals in one hour', { max: 1_000, windowMs: hourMs }),
     peopleMails: open('mails to people in one hour', { max: 20, windowMs: hourMs }),
+    accountNames: open('names of accounts in one hour', { max: 20, windowMs: hourMs }),
     webhookTests: open('test messages in one hour', { max: 20, windowMs: hourMs }),
   }
 }

@@ -83,6 +83,8 @@ const signInChoice = object({
 
 const key = { ...keyProperties, usedToday: countOrNull, lastUsed: timeOrNull }
 
+const outageDay = object({ date: text, downSeconds: count, stalledSeconds: count })
+
 const networkStatus = {
   name: text,
   chainId: count,
@@ -96,6 +98,12 @@ const networkStatus = {
   incidents: {
     ...listOf(object({ state: networkStateSchema, began: time, ended: { ...timeOrNull, description: 'Null while it lasts.' } })),
     description: 'When calls failed, or there was no new block, in the last 24 hours; the newest first, 10 at most.',
+  },
+  outageDays: {
+    ...listOf(outageDay),
+    type: ['array', 'null'],
+    description:
+      'Days (UTC) of the last 90 with outages that gateways on the store have seen, in order; null while the store cannot be read.',
   },
 } as const
 

@@ -8,6 +8,7 @@ import type { NetworkRateLimits } from '../services/rate-limit-options.ts'
 import type { RequestLogConfig } from '../services/request-log.ts'
 import type { LazyStore } from '../store/lazy-store.ts'
 import type { AccountRow } from '../store/store.ts'
+import type { OutageHistory } from './alerts/outage-days.ts'
 import { ApiError } from './api-errors.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { Brand } from './brand.ts'
@@ -92,6 +93,8 @@ export interface PortalServices {
   networkStatuses(): MaybePromise<readonly NetworkStatus[]>
   /** What nodes and networks had in the last day. */
   incidents(): Promise<IncidentLog>
+  /** The outages of networks of the last 90 days. */
+  readonly outageHistory: OutageHistory
   readonly limits: PortalLimits
   /** Undefined without a mail server. */
   readonly sendMail: SendMail | undefined

@@ -144,6 +144,23 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
       const puts = [{ ...place, value: JSON.stringify(applyChange(found, accountChange)) }]
       return (await change(found.id, { guards: [{ ...place, is: JSON.stringify(found) }], puts })).isDone
     },
+    async renameAccount(found, name) {
+      const place = { table: accounts, field: found.id }
+      const index = { table: accountIdsByName, field: name }
+      const formerNames = [...(found.formerNames ?? []), found.name].filter(former => former !== name)
+      const isOwn = found.formerNames?.includes(name) === true
+      const { isDone } = await change(found.id, {
+        guards: [
+          { ...place, is: JSON.stringify(found) },
+          { ...index, is: isOwn ? found.id : undefined },
+        ],
+        puts: [
+          { ...place, value: JSON.stringify({ ...found, name, formerNames }) },
+          { ...index, value: found.id },
+        ],
+      })
+      return isDone
+    },
     removeAccount: (id, deleteAt) =>
       retryCommit(async () => {
         const text = await rowAt(accounts, id)
@@ -157,7 +174,7 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
           guards: [{ table: accounts, field: id, is: text }],
           dels: [
             { table: accounts, field: id },
-            { table: accountIdsByName, field: row.name },
+            ...[row.name, ...(row.formerNames ?? [])].map(field => ({ table: accountIdsByName, field })),
             ...hashed.flatMap(({ hash, key }) => [
               { table: keys, field: hash },
               { table: keyHashesById, field: key.id },

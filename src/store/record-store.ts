@@ -26,6 +26,7 @@ export type RecordKind =
   | 'delivery'
   | 'month-use'
   | 'incident'
+  | 'outage'
   | 'lock'
   | 'filter'
   | 'drained-node'

@@ -46,6 +46,8 @@ export interface AccountRow {
   readonly id: string
   /** Unique. */
   readonly name: string
+  /** Names that it had before: it is still found by them, and no other account gets one. */
+  readonly formerNames?: readonly string[]
   /** Name of a plan in gateway.yaml. */
   readonly plan: string
   /** Credits a day of the account's own, in place of the plan's. */
@@ -118,6 +120,8 @@ export interface AccountStore {
   changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined>
   /** False, and nothing is written, when the account is not as it was found any more. */
   changeFoundAccount(found: AccountRow, change: AccountChange): Promise<boolean>
+  /** False, and nothing is written, when another account has the name, or had it, or when the account is not as it was found any more. */
+  renameAccount(found: AccountRow, name: string): Promise<boolean>
   /** Removes an account and its keys, if it is to be removed at that time. Usage and the ledger stay until they expire. */
   removeAccount(id: string, deleteAt: number): Promise<boolean>
   /** By id or by name. */

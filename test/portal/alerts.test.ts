@@ -12,6 +12,8 @@ import { listDeliveries, listOperatorDeliveries } from '../../src/portal/alerts/
 import { maxOfIncident, warningDelayMs } from '../../src/portal/alerts/operator-alerts.ts'
 import type { OperatorReceivers } from '../../src/portal/alerts/operator-alerts.ts'
 import { endedAfterMs } from '../../src/portal/alerts/shared-incidents.ts'
+import { openOutageHistory, outageDaysOf, recordOutage } from '../../src/portal/alerts/outage-days.ts'
+import { formatMessage } from '../../src/portal/alerts/message-format.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
 import { testWebhook } from '../../src/portal/alerts/webhook-message.ts'
 import { deriveOperatorKey, formatKey } from '../../src/portal/alerts/webhook-signature.ts'
@@ -522,6 +524,9 @@ for (const { engine, open, skip } of engines) {
         { type: 'incident.ended', network: 'devnet', date: ended, threshold: null },
         { type: 'incident.began', network: 'devnet', date: began, threshold: null },
       ])
+      const history = await openOutageHistory(store, clock)()
+      const days = outageDaysOf(history?.get('devnet') ?? [], [], clock.now())
+      t.same(days, [{ date: '2026-01-15', downSeconds: 30, stalledSeconds: 0 }], 'and is in the history of the network, once')
       clock.advance(dayMs)
       t.same(await store.records('incident', 'operators'), [], 'what has ended is kept for a day')
     },
@@ -731,6 +736,61 @@ t.test('a webhook of the format `slack` gets a text, in which no account name is
   t.match(await testWebhook(sender, account), { isDelivered: true })
   t.equal(receiver.received[1]?.body, '{"text":"Tollgate: this is a test message for the account a&lt;!channel&gt;&amp;b."}')
   t.match((await alertsJson(scenario.services.store, 'acc_1')).webhook, { url: receiver.url, format: 'slack' })
+})
+
+t.test('outages of networks are kept for 90 days, by day', async t => {
+  const { clock, store } = await new AlertScenario(t).open()
+  const midnight = Date.UTC(2026, 0, 15)
+  const outage = { network: 'devnet', kind: 'down' as const, began: midnight - 60_000, ended: midnight + 30_000 }
+  await recordOutage(store, outage)
+  await recordOutage(store, outage)
+  const read = async (lasting: readonly { kind: 'down' | 'stalled'; began: number }[] = []) =>
+    outageDaysOf((await openOutageHistory(store, clock)())?.get('devnet') ?? [], lasting, clock.now())
+  const recorded = [
+    { date: '2026-01-14', downSeconds: 60, stalledSeconds: 0 },
+    { date: '2026-01-15', downSeconds: 30, stalledSeconds: 0 },
+  ]
+  t.same(await read(), recorded, 'an outage over midnight is one of two days, and counts once')
+  const lasting = await read([{ kind: 'stalled', began: clock.now() - 10_000 }])
+  t.same(lasting[1], { ...recorded[1], stalledSeconds: 10 }, 'what lasts is shown too')
+  for (let i = 0; i < 70; i += 1)
+    await recordOutage(store, { ...outage, began: midnight + 60_000 * (i + 1), ended: midnight + 60_000 * (i + 1) + 1_000 })
+  t.match((await read())[1], { downSeconds: 100 })
+  const [today] = (await store.records('outage', 'operators')).filter(({ id }) => id.endsWith('2026-01-15'))
+  t.ok(JSON.stringify(today).length < 4_000, 'further ones take no room')
+  clock.advance(91 * dayMs)
+  t.same(await read(), [])
+  t.same(await store.records('outage', 'operators'), [])
+})
+
+t.test('a share of the daily limit of a key is told once a day for each key that has a limit, and is not revoked', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { store, services } = scenario
+  const receiver = await receiverFor(t)
+  for (const [id, key] of [
+    ['key_1', { name: 'indexer', dailyCredits: 1_000 }],
+    ['key_2', { name: 'free' }],
+    ['key_3', { name: 'old', dailyCredits: 1_000, revoked: 1 }],
+  ] as const)
+    await store.addKey(id, { id, account: 'acc_1', created: 0, hint: 'wxyz', ...key })
+  await changeAlerts(services, 'acc_1', { webhook: receiver.url, daily: [], monthly: [], keyDaily: [90, 50, 75] })
+  for (const id of ['key_1', 'key_2', 'key_3']) await scenario.spend(800, 'ok', id)
+  const gateway = scenario.gateway()
+  await scenario.round(gateway, scenario.gateway())
+  await scenario.round(gateway)
+  const messages = receiver.received.map(({ body }) => JSON.parse(body))
+  t.same(messages.map(({ data }) => [data.key.name, data.threshold]).sort(), [
+    ['indexer', 50],
+    ['indexer', 75],
+  ])
+  const key = { id: 'key_1', name: 'indexer', hint: 'wxyz' }
+  t.match(messages[0], { type: 'credits.threshold', data: { key, period: 'day', used: 800, limit: 1_000 } })
+  t.match((await alertsJson(store, 'acc_1')).deliveries[0], { key: 'indexer …wxyz', period: 'day' })
+  t.match(formatMessage({ format: 'slack' }, messages[0], undefined), /has used \d+ % of the daily limit of the key indexer …wxyz\\n/)
+  scenario.clock.advance(dayMs)
+  await scenario.spend(600, 'ok', 'key_1')
+  await scenario.round(gateway)
+  t.equal(receiver.received.length, 3)
 })
 
 t.test('a webhook that fails is tried again with back-off for a day, always as the same message; its state is shown', async t => {
@@ -1098,6 +1158,7 @@ t.test(
         ['PATCH', '/alerts', { daily: [0] }, { field: 'daily.0' }],
         ['PATCH', '/alerts', { daily: [101] }, { field: 'daily.0' }],
         ['PATCH', '/alerts', { monthly: Array(11).fill(1) }, { field: 'monthly' }],
+        ['PATCH', '/alerts', { keyDaily: [0] }, { field: 'keyDaily.0' }],
         ['PATCH', '/alerts', { errorRate: 101 }, { field: 'errorRate' }],
         ['PATCH', '/alerts', { latency: -1 }, { field: 'latency' }],
         ['PATCH', '/alerts', { window: 61 }, { field: 'window' }],

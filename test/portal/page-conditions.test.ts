@@ -1,3 +1,4 @@
+import { dayMs } from '../../src/util/dates.ts'
 import { readFile } from 'node:fs/promises'
 import type { NetworkStatusJson } from '../../src/portal/routes/networks.ts'
 import t from '../support/tap.ts'
@@ -156,6 +157,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
         finalized: 1,
         nodes: 1,
         usableNodes: 1,
+        rateLimits: null,
       }))
       await page.route('**/api/v1/networks', route => route.fulfill({ json: networks }))
       await page.route('**/api/v1/networks/one/methods', route => route.fulfill({ json: [{ name: 'eth_one', credits: 1, params: [] }] }))
@@ -579,6 +581,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
               { state: 'down', began: '2026-01-15T12:00:00.000Z', ended: null },
               { state: 'stalled', began: '2026-01-15T10:00:00.000Z', ended: '2026-01-15T10:02:05.000Z' },
             ],
+            outageDays: [{ date: new Date(Date.now() - 5 * dayMs).toISOString().slice(0, 10), downSeconds: 7_776, stalledSeconds: 0 }],
           },
         ],
       }),
@@ -586,6 +589,8 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.reload()
     await page.waitForSelector('[role=alert]:has-text("devnet")')
     await page.waitForSelector('.incidents li:has(.badge:text-is("down")):has-text("2026-01-15 12:00:00 UTC – now")')
+    await page.waitForSelector('.uptime p:text-is("Last 90 days: 99.90 % of the time without a recorded outage")')
+    t.match(await page.getAttribute('.uptime [role=img]', 'aria-label'), /^20[-0-9]{8}: 2 h 9 min$/)
     await page.waitForSelector('.incidents li:has-text("no new blocks"):has-text("10:02:05 UTC"):has-text("2 min")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)

@@ -24,6 +24,8 @@ t.test('a half is rounded up, as it is written', t => {
 
 t.test('a share is on one line, and calls of methods that there are not have a name that says so', t => {
   t.same([formatShare(9_902, 10_000), formatMethod('other'), formatMethod('eth_call')], ['99.02\u00a0%', 'unknown methods', 'eth_call'])
+  const shares = [986, 999, 1_000, 0].map(part => formatShare(part, 1_000).slice(0, -2))
+  t.same(shares, ['98.60', '99.90', '100', '0'], 'as many decimals in all rows')
   t.end()
 })
 

@@ -123,7 +123,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await guest.waitForSelector('.owner small:has-text("ginevra · viewer")')
     await checkLook(guest)
     await openPage(guest, 'Settings')
-    await guest.waitForSelector('text="Only owners can see the log of changes and delete the account."')
+    await guest.waitForSelector('text="Only owners can rename or delete the account and see the log of changes."')
     t.equal(await guest.locator('h2:has-text("Log of changes"), button:has-text("Delete this account")').count(), 0)
   })
 
@@ -151,6 +151,25 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await guest.waitForSelector('button[aria-label^="Sign out Chrome"]', { state: 'detached' })
     await phone.reload()
     await phone.waitForSelector('h1:has-text("Sign in")')
+  })
+
+  t.test('an owner renames the account, and all pages have its new name', async t => {
+    await openPage(owner, 'Settings')
+    const rename = async (name: string): Promise<void> => {
+      await owner.click('button:has-text("Rename the account")')
+      await owner.fill('dialog [name=name]', name)
+      await owner.click('dialog button[type=submit]')
+    }
+    await rename('two words')
+    await owner.waitForSelector('dialog .error')
+    t.same(await findAccessibilityViolations(owner), [])
+    await owner.keyboard.press('Escape')
+    await rename('wonderland')
+    await owner.waitForSelector('.toast:has-text("The account has its new name")')
+    await owner.waitForSelector('.facts:has-text("wonderland")')
+    await guest.waitForSelector('aside :text-is("wonderland"), nav :text-is("wonderland"), :text-is("wonderland")')
+    await rename('alice')
+    await owner.waitForSelector('.facts:has-text("alice")')
   })
 
   t.test('an owner deletes the account, all see that on each page, and another owner undoes it', async t => {

@@ -434,6 +434,29 @@ t.test('portal', async t => {
     },
   )
 
+  t.test('owners rename their account, which the operator finds by both names', async t => {
+    await deployment.addAccount('old-name')
+    const owner = await signInToPortal(deployment, gateway, 'old-name')
+    const rename = (name: string, by = owner) => by.request('PATCH', '/account', { name })
+    const viewer = await signInToPortal(deployment, gateway, 'old-name', '--person', 'vera', '--role', 'viewer')
+    t.equal((await rename('acme', viewer)).status, 403)
+    t.match(await rename('bob'), { status: 409, json: { error: { code: 'exists', field: 'name' } } })
+    t.match(await rename('two words'), { status: 400, json: { error: { field: 'name' } } })
+    const { id } = (await owner.get('/account')).json.account
+    t.same((await rename('acme')).json, { id, name: 'acme' })
+    t.same((await owner.get('/session')).json.account, { id, name: 'acme' })
+    t.match((await deployment.run('accounts', 'set', 'old-name', '--label', 'found')).stdout, /acme/)
+    const changes = JSON.parse((await deployment.run('changes', '--from', '2020-01-01', '--account', 'acme', '--json')).stdout)
+    t.match(
+      changes.find(({ after }: { after?: { name?: string } }) => after?.name === 'acme'),
+      { action: 'account-changed', before: { name: 'old-name' }, by: { kind: 'person' } },
+    )
+    for (let i = 0; i < 9; i += 1) await rename(`name-${i}`)
+    t.match(await rename('name-9'), { status: 409, json: { error: { code: 'too-many', field: 'name' } } })
+    for (let i = 0; i < 9; i += 1) t.equal((await rename(i % 2 === 0 ? 'acme' : 'old-name')).status, 200)
+    t.match(await rename('name-1'), { status: 429, json: { error: { code: 'too-many-attempts' } } })
+  })
+
   t.test('owners say what is logged of requests, and what was logged before is removed', async t => {
     const { json: key } = await alice.post('/keys', { name: 'of calls to log' })
     await waitUntil(async () => !(await isRefused(gateway, key.key)))

@@ -28,6 +28,24 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     t.equal(await store.account('acc_2'), undefined)
   })
 
+  t.test('an account that is renamed is found by its former names, which no other account gets while it is there', async t => {
+    const store = await open(t, new TestClock())
+    await Promise.all([store.addAccount(alice), store.addAccount(bob)])
+    t.equal(await store.renameAccount(alice, 'bob'), false)
+    t.same(await store.account('acc_1'), alice)
+    t.equal(await store.renameAccount(alice, 'acme'), true)
+    const acme = { ...alice, name: 'acme', formerNames: ['alice'] }
+    for (const name of ['acc_1', 'acme', 'alice']) t.same(await store.account(name), acme)
+    t.equal(await store.renameAccount(alice, 'other'), false, 'it is not as it was found any more')
+    t.equal(await store.addAccount({ ...bob, id: 'acc_3', name: 'alice' }), false)
+    t.equal(await store.renameAccount(bob, 'alice'), false)
+    t.equal(await store.renameAccount(acme, 'alice'), true)
+    t.same(await store.account('acme'), { ...alice, formerNames: ['acme'] })
+    await store.changeAccount('acc_1', { suspended: 5, deleteAt: 9 })
+    t.equal(await store.removeAccount('acc_1', 9), true)
+    for (const name of ['alice', 'acme']) t.equal(await store.addAccount({ ...bob, id: `acc_${name}`, name }), true)
+  })
+
   t.test('accounts are listed by name', async t => {
     const store = await open(t, new TestClock())
     await store.addAccount(bob)

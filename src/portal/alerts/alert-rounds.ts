@@ -13,6 +13,7 @@ import type { DelivererOptions, DeliveryTarget, FindTarget } from './delivery-at
 import { addDelivery, listDeliveries, replaceDelivery } from './delivery-records.ts'
 import type { AccountDelivery, AlertContent, Delivery } from './delivery-records.ts'
 import { updateIncidents } from './incidents.ts'
+import { recordOutage } from './outage-days.ts'
 import { contentsOfOutage, outagesOf } from './network-outages.ts'
 import type { NetworkOutage } from './network-outages.ts'
 import { OperatorAlerts } from './operator-alerts.ts'
@@ -97,7 +98,11 @@ export class AlertRounds {
         await setImmediate()
       }
     }
-    for (const incident of incidents) if (incident.ended !== null) await this.#incidents.end(incident)
+    for (const incident of incidents) {
+      if (incident.ended === null) continue
+      for (const outage of outagesOf([incident])) await recordEnded(store, outage)
+      await this.#incidents.end(incident)
+    }
   }
 
   /** Waits for what is being sent, which is aborted. */
@@ -205,17 +210,24 @@ export class AlertRounds {
   }
 }
 
+/** For the status of the network. */
+const recordEnded = async (store: AlertOptions['store'], { network, kind, began, ended }: NetworkOutage): Promise<void> => {
+  if (ended !== null) await recordOutage(store, { network, kind, began: Date.parse(began), ended: Date.parse(ended) })
+}
+
 interface AlertIdentity {
   /** Tells the alert from others of the account. */
   readonly name: string
-  /** In which a receiver is told of so many alerts at most: a day, a month, or the day on which incidents of one type began. */
+  /** In which a receiver is told of so many alerts at most: a day, a month, a day of all keys, or the day on which incidents of one type began. */
   readonly period: string
 }
 
 const identityOf = ({ type, data }: AlertContent): AlertIdentity => {
   switch (type) {
     case 'credits.threshold':
-      return { name: `${data.date} ${data.threshold}`, period: data.date }
+      return data.key === undefined
+        ? { name: `${data.date} ${data.threshold}`, period: data.date }
+        : { name: `${data.date} ${data.threshold} ${data.key.id}`, period: `keys ${data.date}` }
     case 'errors.threshold':
     case 'latency.threshold':
       return { name: `${type} ${data.since}`, period: `${type} ${dayOf(data.since)}` }

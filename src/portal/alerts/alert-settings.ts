@@ -31,6 +31,8 @@ export interface AlertSettings extends RateRule {
   readonly daily: readonly number[]
   /** Percent of the credits of all days of a month, ascending. */
   readonly monthly: readonly number[]
+  /** Percent of the daily limit of each API key that has one, ascending. */
+  readonly keyDaily: readonly number[]
   /** Names of those of whose outages somebody is told. */
   readonly networks: readonly string[]
 }
@@ -45,7 +47,7 @@ export interface Webhook {
 
 const defaultThresholds = [75, 85, 100] as const
 
-/** Of a day, of a month, and of incidents of a kind that begin on a day. No further alerts are sent, however often thresholds are changed: owners choose whom mail goes to. */
+/** Of a day, of a month, of the limits of all keys on a day, and of incidents of a kind that begin on a day. No further alerts are sent, however often thresholds are changed: owners choose whom mail goes to. */
 export const maxThresholds = 10
 
 const bucketCount = 64
@@ -71,6 +73,7 @@ const defaultSettings = (account: string): AlertSettings => ({
   email: false,
   daily: defaultThresholds,
   monthly: defaultThresholds,
+  keyDaily: [],
   networks: [],
   ...defaultRateRule,
 })
@@ -107,5 +110,12 @@ export const listAlertSettings = async (store: Pick<RecordStore, 'records'>, buc
 /** Written by editAlertSettings() alone. */
 const toSettings = (record: StoredRecord | undefined): AlertSettings | undefined =>
   isJsonObject(record?.value)
-    ? ({ webhook: undefined, networks: [], ...defaultRateRule, ...record.value, account: record.id } as unknown as AlertSettings)
+    ? ({
+        webhook: undefined,
+        keyDaily: [],
+        networks: [],
+        ...defaultRateRule,
+        ...record.value,
+        account: record.id,
+      } as unknown as AlertSettings)
     : undefined

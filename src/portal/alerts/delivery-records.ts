@@ -96,6 +96,8 @@ interface AlertedAccount {
 /** A share of the credits is used. */
 export interface CreditsAlert extends AlertedAccount {
   readonly plan: string
+  /** Of which the daily limit is meant; absent where that of the account is. */
+  readonly key?: { readonly id: string; readonly name: string; readonly hint: string }
   readonly period: 'day' | 'month'
   /** YYYY-MM-DD or YYYY-MM, UTC. */
   readonly date: string

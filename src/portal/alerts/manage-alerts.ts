@@ -13,7 +13,7 @@ import type { AlertSettings } from './alert-settings.ts'
 import { alertTypes, deliveryChannels, incidentTypes, listDeliveries } from './delivery-records.ts'
 import type { AccountDelivery, AlertMessage, CreditsAlert } from './delivery-records.ts'
 import { endChangedIncidents, lastingIncidents } from './incidents.ts'
-import { webhookFormats } from './message-format.ts'
+import { describeKey, webhookFormats } from './message-format.ts'
 import type { WebhookFormat } from './message-format.ts'
 import { isWebhookUrl } from './webhook-request.ts'
 import { deriveKey, formatKey } from './webhook-signature.ts'
@@ -32,6 +32,9 @@ const maxWindowMinutes = 60
 export const alertProperties = {
   daily: thresholdList('Percent of the credits of a day at which an alert is sent, each once a day; none when it is empty.'),
   monthly: thresholdList('Percent of the daily credits of all days of a month at which an alert is sent, each once a month.'),
+  keyDaily: thresholdList(
+    'Percent of the daily limit of an API key that has one at which an alert is sent, each once a day for each key; none when it is empty.',
+  ),
   errorRate: {
     type: 'integer',
     minimum: 0,
@@ -134,6 +137,7 @@ interface AlertJson {
   readonly period: CreditsAlert['period'] | null
   readonly date: string
   readonly threshold: number | null
+  readonly key: string | null
   readonly network: string | null
 }
 
@@ -141,21 +145,24 @@ interface AlertJson {
 export const alertJson = ({ type, data }: AlertMessage): AlertJson => {
   switch (type) {
     case 'credits.threshold':
-      return { type, period: data.period, date: data.date, threshold: data.threshold, network: null }
+      return { type, period: data.period, date: data.date, threshold: data.threshold, key: nameOfKey(data.key), network: null }
     case 'errors.threshold':
     case 'latency.threshold':
-      return { type, period: null, date: data.since, threshold: data.threshold, network: null }
+      return { type, period: null, date: data.since, threshold: data.threshold, key: null, network: null }
     case 'incident.began':
     case 'incident.ended':
-      return { type, period: null, date: data.ended ?? data.began, threshold: null, network: data.network }
+      return { type, period: null, date: data.ended ?? data.began, threshold: null, key: null, network: data.network }
   }
 }
+
+/** `indexer …7maA`. */
+const nameOfKey = (key: CreditsAlert['key']): string | null => (key === undefined ? null : describeKey(key))
 
 /** Changes the members that are named. Resolves with the secret of a new webhook. Rejects with ApiError. */
 export const changeAlerts = async (
   { store, accounts, portalSecret, canMail, knownNetworks }: AlertServices,
   account: string,
-  { daily, monthly, webhook: url, format, ...change }: AlertChange,
+  { daily, monthly, keyDaily, webhook: url, format, ...change }: AlertChange,
 ): Promise<Secret | undefined> => {
   if (change.email === true && !canMail)
     throw invalidField('email', 'cannot be set: this gateway has no mail server (`portal.smtp` in gateway.yaml)')
@@ -168,6 +175,7 @@ export const changeAlerts = async (
       ...change,
       ...(daily !== undefined && { daily: ascending(daily) }),
       ...(monthly !== undefined && { monthly: ascending(monthly) }),
+      ...(keyDaily !== undefined && { keyDaily: ascending(keyDaily) }),
       ...(url !== undefined && { webhook }),
     }
   })
@@ -206,6 +214,7 @@ export const alertShape = {
       'The day or month of the credits; of error rate, latency and outages, when the incident began; of `incident.ended`, when it ended.',
   },
   threshold: { ...countOrNull, description: 'Percent; of latency, ms; null of an outage.' },
+  key: { ...textOrNull, description: 'The API key whose daily limit it is about, by name and last characters; null of other alerts.' },
   network: { ...textOrNull, description: 'That has an outage; null of other alerts.' },
 } as const
 
@@ -227,6 +236,7 @@ export const alertsShape = {
   email: flag,
   daily: listOf(count),
   monthly: listOf(count),
+  keyDaily: listOf(count),
   errorRate: count,
   latency: count,
   window: count,

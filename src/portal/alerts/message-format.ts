@@ -73,8 +73,13 @@ const summarizeForOperators = ({ type, data: { network, node, kind, class: metho
   return `${type === 'incident.began' ? severity : 'ended'}: ${node === null ? network : `${node} of ${network}`}: ${nameOfKind(kind)}${ofClass}`
 }
 
-const summarizeCredits = ({ period, threshold }: CreditsAlert): string =>
-  `has used ${threshold} % of its ${period === 'day' ? 'daily credits' : 'credits of the month'}`
+const summarizeCredits = ({ key, period, threshold }: CreditsAlert): string =>
+  key === undefined
+    ? `has used ${threshold} % of its ${period === 'day' ? 'daily credits' : 'credits of the month'}`
+    : `has used ${threshold} % of the daily limit of the key ${describeKey(key)}`
+
+/** `indexer …7maA`. */
+export const describeKey = ({ name, hint }: NonNullable<CreditsAlert['key']>): string => `${name} …${hint}`.trim()
 
 const summarizeIncident = (type: IncidentType, { value }: IncidentAlert): string =>
   type === 'errors.threshold' ? `has ${value} % failed calls` : `has slow calls: p95 ${value} ms`
@@ -104,9 +109,11 @@ const describeForOperators = ({ data: { text, began, ended } }: OperatorAlert): 
   ended === null ? `Since ${began}. A message is sent when it has ended.` : `From ${began} to ${ended}.`,
 ]
 
-const describeCredits = ({ account, plan, period, date, used, limit, resetAt }: CreditsAlert): readonly string[] => [
-  `The account ${account.name} (plan ${plan}) has used ${used} of ${limit} credits of ${date} (UTC).`,
-  period === 'day' ? `At 100 %, calls are refused until ${resetAt}.` : `The month ends at ${resetAt}.`,
+const describeCredits = ({ account, plan, key, period, date, used, limit, resetAt }: CreditsAlert): readonly string[] => [
+  `The ${key === undefined ? '' : `key ${describeKey(key)} of the `}account ${account.name} (plan ${plan}) has used ${used} of ${limit} credits of ${date} (UTC).`,
+  period === 'day'
+    ? `At 100 %, calls${key === undefined ? '' : ' with the key'} are refused until ${resetAt}.`
+    : `The month ends at ${resetAt}.`,
 ]
 
 const describeIncident = (type: IncidentType, { account, since, window, calls, value, threshold }: IncidentAlert): readonly string[] => {

@@ -29,6 +29,35 @@ export interface ThresholdServices {
 export const readReachedThresholds = async (
   { store, plans, clock }: ThresholdServices,
   row: AccountRow,
+  settings: Pick<AlertSettings, 'daily' | 'monthly' | 'keyDaily'>,
+): Promise<readonly ReachedThreshold[]> => [
+  ...(await readThresholdsOfAccount({ store, plans, clock }, row, settings)),
+  ...(settings.keyDaily.length === 0 ? [] : await readThresholdsOfKeys(store, row, settings.keyDaily)),
+]
+
+/** Of the keys of the account that have a daily limit, and are not revoked. */
+const readThresholdsOfKeys = async (
+  store: ThresholdStore,
+  { id, name, plan }: AccountRow,
+  thresholds: readonly number[],
+): Promise<readonly ReachedThreshold[]> => {
+  const reached: ReachedThreshold[] = []
+  for (const key of await store.keys(id)) {
+    const { dailyCredits: limit = 0, revoked } = key
+    if (limit <= 0 || revoked !== undefined) continue
+    const { day, used, forfeited } = await store.dayBalance(key.id)
+    const data = {
+      ...{ account: { id, name }, plan, key: { id: key.id, name: key.name ?? '', hint: key.hint } },
+      ...{ period: 'day' as const, date: isoDate(day * dayMs), used, limit },
+    }
+    reached.push(...toReached(data, thresholds, percentOf(used + forfeited, limit), (day + 1) * dayMs))
+  }
+  return reached
+}
+
+const readThresholdsOfAccount = async (
+  { store, plans, clock }: ThresholdServices,
+  row: AccountRow,
   settings: Pick<AlertSettings, 'daily' | 'monthly'>,
 ): Promise<readonly ReachedThreshold[]> => {
   const limit = effectivePlan(row, plans())?.dailyCredits ?? 0

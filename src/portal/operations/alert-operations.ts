@@ -114,6 +114,7 @@ export const alertOperations = [
       flags: {
         daily: { keyword: noneKeyword },
         monthly: { keyword: noneKeyword },
+        keyDaily: { name: 'key-daily', keyword: noneKeyword },
         errorRate: { name: 'error-rate', keyword: noneKeyword },
         latency: { keyword: noneKeyword },
         minCalls: { name: 'min-calls' },
@@ -177,7 +178,7 @@ const testTable = (tests: readonly ReceiverTestJson[]) => ({
 })
 
 const formatAlerts = ({ webhook, email, daily, monthly, ...alerts }: OperatorAlertsJson): readonly TextBlock[] => {
-  const { errorRate, latency, window, minCalls, networks, incidents, mailReceivers, deliveries, enabled } = alerts
+  const { keyDaily, errorRate, latency, window, minCalls, networks, incidents, mailReceivers, deliveries, enabled } = alerts
   const ofWindow = `of ${window} min with at least ${minCalls} calls`
   const receivers = mailReceivers.length === 0 ? 'no owner has a confirmed address' : mailReceivers.join(', ')
   return [
@@ -185,6 +186,7 @@ const formatAlerts = ({ webhook, email, daily, monthly, ...alerts }: OperatorAle
       fields: {
         daily: formatThresholds(daily),
         monthly: formatThresholds(monthly),
+        'keys, daily': formatThresholds(keyDaily),
         'error rate': errorRate === 0 ? noneKeyword : `${errorRate} % ${ofWindow}`,
         latency: latency === 0 ? noneKeyword : `p95 of ${latency} ms ${ofWindow}`,
         networks: networks.length === 0 ? noneKeyword : networks.join(', '),
@@ -208,10 +210,15 @@ const toCells = ({ date, channel, person, state, lastStatus, ...alert }: AlertsJ
   lastStatus ?? '',
 ]
 
-const formatAlert = ({ type, threshold, network }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold' | 'network'>): string => {
+const formatAlert = ({
+  type,
+  threshold,
+  key,
+  network,
+}: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold' | 'key' | 'network'>): string => {
   switch (type) {
     case 'credits.threshold':
-      return `${threshold} %`
+      return key === null ? `${threshold} %` : `${threshold} % of the key ${key}`
     case 'errors.threshold':
       return `${threshold} % failed`
     case 'latency.threshold':

@@ -97,15 +97,16 @@ export const formatLatency = (ms: number | null | undefined): string => {
   return `${ms.toFixed(ms === 0 || ms >= 10 ? 0 : ms < 1 ? 2 : 1)}\u00a0ms`
 }
 
-/** `75 %`, `5 % failed`, `p95 1.00 s`. */
+/** `75 %`, `75 % of the key indexer …7maA`, `5 % failed`, `p95 1.00 s`. */
 export const formatAlert = ({
   type,
   threshold,
+  key,
   network,
-}: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold' | 'network'>): string => {
+}: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold' | 'key' | 'network'>): string => {
   switch (type) {
     case 'credits.threshold':
-      return `${threshold} %`
+      return key === null ? `${threshold} %` : `${threshold} % ${texts.alerts.ofKey} ${key}`
     case 'errors.threshold':
       return `${threshold} % ${texts.alerts.failed}`
     case 'latency.threshold':
@@ -127,11 +128,13 @@ export const formatOutcome = (outcome: string, code: number | null = null): stri
 /** Calls of methods that the gateway does not have are counted together, as `other`. */
 export const formatMethod = (name: string): string => (name === 'other' ? texts.usage.unknownMethods : name)
 
+/** `98.60 %`, `0 %`, `100 %`: in a column the points stand below each other. */
+export const formatPercent = (percent: number, decimals: number): string =>
+  `${percent === 0 || percent === 100 ? percent : percent.toFixed(decimals)}\u00a0%`
+
 /** `99.98 %`; 100 % only where it is all. */
-export const formatShare = (part: number, whole: number): string => {
-  if (whole === 0) return '–'
-  return `${Math.floor((10_000 * part) / whole) / 100}\u00a0%`
-}
+export const formatShare = (part: number, whole: number): string =>
+  whole === 0 ? '–' : formatPercent(Math.floor((10_000 * part) / whole) / 100, 2)
 
 /** `14:05:09`, where a title says that it is UTC; `Jan 31 14:05:09` where that is not today. */
 export const formatClock = (iso: string, now: number): string => {

@@ -1,9 +1,10 @@
 import { deleteAccount, mayOwnersResume, undoDeletionChange } from '../../services/accounts/account-deletion.ts'
+import { accountName } from '../../services/accounts/account-fields.ts'
 import { isoTimeOrNull } from '../../util/dates.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { ApiError } from '../api-errors.ts'
 import { changeFilters, changedDays, checkDays, daysOf } from '../operations/change-operations.ts'
-import { object, schemaRef, timeOrNull } from '../openapi.ts'
+import { accountRefSchema, object, schemaRef, timeOrNull } from '../openapi.ts'
 import type { ChangePage } from '../queries/page-queries.ts'
 import { listVerifiedOwners } from '../people/people.ts'
 import type { Person } from '../people/people.ts'
@@ -36,6 +37,19 @@ export const accountChangeRoutes = [
       checkDays({ from, to }, clock.now())
       const days = daysOf({ month, from, to }, clock.now())
       return { month: days.from.slice(0, 7), ...(await queries.changePage({ ...days, ...filters, account, forOwners: true })) }
+    },
+  }),
+  defineRoute({
+    method: 'patch',
+    path: '/account',
+    summary: 'Gives the account another name. The operator finds it by its former names too, which no other account gets.',
+    role: 'owner',
+    body: { type: 'object', properties: { name: accountName }, required: ['name'] },
+    response: accountRefSchema,
+    async handle({ person, body: { name } }, services) {
+      const account = await accountOf(services, person.account)
+      if (name !== account.name) await renameAccount(services, person, account, name)
+      return { id: account.id, name }
     },
   }),
   defineRoute({
@@ -86,6 +100,25 @@ export const accountChangeRoutes = [
     },
   }),
 ]
+
+/** The operator may know the account by each of them. */
+const maxFormerNames = 10
+
+const renameAccount = async (services: PortalServices, person: Person, found: AccountRow, name: string): Promise<void> => {
+  const { formerNames = [] } = found
+  if (found.declared !== undefined)
+    throw new ApiError(409, 'by-operator', 'the operator has written the name of the account in a file: ask them to change it')
+  if (formerNames.length >= maxFormerNames && !formerNames.includes(name))
+    throw new ApiError(
+      409,
+      'too-many',
+      `the account has had ${maxFormerNames} other names: choose one of them, or ask the operator`,
+      'name',
+    )
+  services.limits.accountNames.attempt(found.id)
+  if (!(await accountsAs(services, person).renameAccount(found, name)))
+    throw new ApiError(409, 'exists', 'another account has, or had, this name', 'name')
+}
 
 const gone = (): ApiError => new ApiError(401, 'not-signed-in', 'the account no longer exists')
 

@@ -1,6 +1,8 @@
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { NetworkRateLimits } from '../../services/rate-limit-options.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { outageDaysOf } from '../alerts/outage-days.ts'
+import type { OutageDay, OutageHistory } from '../alerts/outage-days.ts'
 import { isOutageKind } from '../alerts/network-outages.ts'
 import type { NetworkOutage } from '../alerts/network-outages.ts'
 import { notFound } from '../api-errors.ts'
@@ -19,6 +21,8 @@ export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId
   readonly lagBlocks: number | null
   /** Of the last 24 hours, the newest first. */
   readonly incidents: readonly NetworkIncidentJson[]
+  /** Days of the last 90 with outages, in order; null while the store cannot be read. */
+  readonly outageDays: readonly OutageDay[] | null
 }
 
 /** A time in which calls to a network failed, or it had no new block. */
@@ -66,7 +70,7 @@ const incidentsOf = (name: string, incidents: IncidentLog): readonly NetworkInci
     )
     .slice(0, maxIncidents)
 
-type StatusOfNow = Omit<NetworkStatusJson, 'incidents'>
+type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays'>
 
 const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | undefined): StatusOfNow => {
   const { head, finalized = null, lastHead = null, state = 'unknown', nodes = 0, usableNodes = 0, upstreams = [] } = status ?? {}
@@ -84,14 +88,28 @@ const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | unde
   }
 }
 
-const networksWithStatus = async ({ networks, networkStatuses, incidents: openIncidents }: PortalServices) => {
-  const [found, incidents] = await Promise.all([networkStatuses(), openIncidents()])
+/** What lasts is recorded once it has ended. */
+const outageDaysIn = (name: string, history: Awaited<ReturnType<OutageHistory>>, incidents: IncidentLog, now: number) => {
+  if (history === undefined) return null
+  const lasting = incidents
+    .list(name)
+    .flatMap(({ node, kind, began, ended }) => (node === undefined && ended === undefined && isOutageKind(kind) ? [{ kind, began }] : []))
+  return outageDaysOf(history.get(name) ?? [], lasting, now)
+}
+
+const networksWithStatus = async (services: PortalServices) => {
+  const { networks, networkStatuses, outageHistory, clock } = services
+  const [found, incidents, history] = await Promise.all([networkStatuses(), services.incidents(), outageHistory()])
   // What is shown now is in them.
   incidents.recordStates(found)
   const statuses = new Map(found.map(status => [status.name, status]))
   return networks.map(network => ({
     network,
-    status: { ...statusOf(network, statuses.get(network.name)), incidents: incidentsOf(network.name, incidents) },
+    status: {
+      ...statusOf(network, statuses.get(network.name)),
+      incidents: incidentsOf(network.name, incidents),
+      outageDays: outageDaysIn(network.name, history, incidents, clock.now()),
+    },
   }))
 }
 

@@ -41,6 +41,14 @@ export class RecordedAccounts {
     return true
   }
 
+  /** False, and nothing is written, when another account has the name, or had it, or when the account is not as it was found any more. */
+  async renameAccount(found: AccountRow, name: string): Promise<boolean> {
+    if (!(await this.#store.renameAccount(found, name))) return false
+    const { id } = found
+    await this.record({ action: 'account-changed', account: { id, name }, before: { name: found.name }, after: { name } })
+    return true
+  }
+
   /** Undefined when there is no account with this id. */
   async changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined> {
     const known = await this.#store.account(id)

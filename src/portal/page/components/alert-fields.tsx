@@ -11,7 +11,7 @@ import { Table } from './table.tsx'
 
 const text = texts.alerts
 
-const lists = ['daily', 'monthly'] as const
+const lists = ['daily', 'monthly', 'keyDaily'] as const
 
 /** Empty where no alert is to be sent. */
 const rates = ['errorRate', 'latency'] as const
@@ -86,7 +86,7 @@ export const readAlertFields = (values: FormData): AlertConditions => {
   const numberOf = (name: string): number => Number(typedText(values, name))
   const listOf = (name: string): readonly number[] => splitList(values.get(name)).map(Number)
   return {
-    ...{ daily: listOf('daily'), monthly: listOf('monthly') },
+    ...{ daily: listOf('daily'), monthly: listOf('monthly'), keyDaily: listOf('keyDaily') },
     ...{ errorRate: numberOf('errorRate'), latency: numberOf('latency') },
     ...{ window: numberOf('window'), minCalls: numberOf('minCalls') },
     networks: splitList(values.get('networks')),
@@ -103,7 +103,7 @@ const tones = { pending: 'warn', delivered: 'ok', failed: 'danger' } as const
 export const Deliveries = ({ deliveries }: Pick<AlertsJson, 'deliveries'>) => (
   <Table
     caption={text.sent}
-    keyOf={({ type, date, threshold, network, channel, person }) => [type, date, threshold, network, channel, person].join()}
+    keyOf={({ type, date, threshold, key, network, channel, person }) => [type, date, threshold, key, network, channel, person].join()}
     rows={deliveries}
     columns={[
       { title: text.of, cell: row => formatAlertDate(row) },

@@ -15,6 +15,9 @@ export const refusedSignIn = signal<string | undefined>(undefined)
 /** The credits now; undefined until they have arrived. */
 export const account = signal<AccountReport | undefined>(undefined)
 
+/** It may have been renamed since, in another tab or by another owner. */
+export const accountNameOf = ({ account: signedIn }: SessionJson): string => account.value?.account.name ?? signedIn.name
+
 onSignedOut(() => endSession(session))
 
 /** The id of the person of whom the page may hold something, after a sign-out too. */

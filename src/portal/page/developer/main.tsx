@@ -12,7 +12,7 @@ import { path } from '../router.ts'
 import { hasEnded, signOutBy } from '../session-end.ts'
 import { developerTexts } from './developer-texts.ts'
 import { AccountBanner } from './account-banner.tsx'
-import { loadSession, loadSessionAndAccount, refusedSignIn, session } from './developer-session.ts'
+import { accountNameOf, loadSession, loadSessionAndAccount, refusedSignIn, session } from './developer-session.ts'
 import { SignInAgain } from './sign-in-again.tsx'
 
 interface DeveloperPage extends Pick<PageEntry, 'path' | 'title'>, Partial<Pick<PageEntry, 'icon' | 'group'>> {
@@ -112,7 +112,7 @@ const Portal = ({ current }: { readonly current: SessionJson }) => {
   const signOut = () => void signOutBy(request('DELETE', '/session'))
   return (
     <Shell
-      owner={current.account.name}
+      owner={accountNameOf(current)}
       person={[...new Set([current.person.name, current.person.role])].join(' · ')}
       pages={pages}
       current={pagePath}

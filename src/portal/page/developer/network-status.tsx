@@ -7,7 +7,7 @@ import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Facts } from '../components/facts.tsx'
-import { formatAgeSince, formatMoment, formatNumber } from '../format.ts'
+import { formatAgeSince, formatDuration, formatMoment, formatNumber, formatShare } from '../format.ts'
 import { developerTexts } from './developer-texts.ts'
 
 const text = developerTexts.networks
@@ -70,6 +70,7 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
           </div>
           <Facts of={factsOf(network)} />
           <Incidents network={network} />
+          <Uptime network={network} />
           {detailsOf?.(network)}
         </section>
       ))}
@@ -99,6 +100,34 @@ const Incidents = ({ network: { incidents } }: { readonly network: NetworkStatus
     )}
   </section>
 )
+
+const shownDays = 90
+const dayMs = 86_400_000
+
+/** A bar for each day: how much of it had an outage that was seen. */
+const Uptime = ({ network: { outageDays } }: { readonly network: NetworkStatusJson }) => {
+  if (outageDays === null) return null
+  const first = Math.floor(now.value / dayMs) - shownDays + 1
+  const lost = outageDays.reduce((sum, { downSeconds, stalledSeconds }) => sum + downSeconds + stalledSeconds, 0)
+  const total = (shownDays * dayMs) / 1_000
+  const days = outageDays.map(({ date, downSeconds, stalledSeconds }) => ({
+    tone: downSeconds > 0 ? 'danger' : 'warn',
+    left: `${(100 * (Date.parse(date) / dayMs - first)) / shownDays}%`,
+    title: `${date}: ${formatDuration((downSeconds + stalledSeconds) * 1_000)}`,
+  }))
+  return (
+    <section class="uptime" aria-label={text.uptime}>
+      <p class="help">
+        {text.uptime}: {lost === 0 ? text.noIncidents : `${formatShare(Math.max(0, total - lost), total)} ${text.withoutOutage}`}
+      </p>
+      <div class="days" role="img" aria-label={days.length === 0 ? text.noIncidents : days.map(({ title }) => title).join('; ')}>
+        {days.map(({ tone, left, title }) => (
+          <span key={title} class={tone} style={{ left }} title={title} />
+        ))}
+      </div>
+    </section>
+  )
+}
 
 const factsOf = (network: NetworkStatusJson) =>
   [

@@ -6,7 +6,7 @@ import { developerTexts } from './developer-texts.ts'
 import { NetworkList, NetworksSummary } from './network-status.tsx'
 import { KeyChoice, keyOfAccount } from './key-choice.tsx'
 import { useKeyNames } from './key-names.ts'
-import { isKey, keyPlaceholder, tabKey } from './tab-key.ts'
+import { isKey, keyPlaceholder, knownKeys, tabKey } from './tab-key.ts'
 
 const text = developerTexts.networks
 
@@ -23,7 +23,7 @@ export const Networks = () => {
           <div class="controls">
             <KeyChoice keys={keys} />
           </div>
-          <p class="lead">{chosen === undefined ? text.replaceKey : text.withYourKey}</p>
+          <p class="lead">{chosen !== undefined ? text.withYourKey : knownKeys.value.length > 0 ? text.chooseKey : text.pasteKey}</p>
           <NetworkList
             networks={found}
             detailsOf={network =>

@@ -1,19 +1,20 @@
 import { useSignal } from '@preact/signals'
 import type { Change } from '../../../services/accounts/change-history.ts'
 import type { ChangePageJson } from '../../routes/account-changes.ts'
+import type { SessionJson } from '../../routes/session.ts'
 import { now } from '../clock.ts'
 import { ChangeDetails, describeAction } from '../components/change-details.tsx'
 import { CopyText, Select, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { Downloads } from '../components/downloads.tsx'
-import { Form } from '../components/form.tsx'
+import { Form, typedText } from '../components/form.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { showToast } from '../components/toast.tsx'
 import { Facts } from '../components/facts.tsx'
 import { formatMonth, formatSeconds, formatTime } from '../format.ts'
 import { get, request, useRequest } from '../request.ts'
 import { developerTexts } from './developer-texts.ts'
-import { account, session } from './developer-session.ts'
+import { account, accountNameOf, loadAccount, session } from './developer-session.ts'
 
 const text = developerTexts.settings
 
@@ -26,7 +27,7 @@ export const Settings = () => {
     <>
       <section class="card" aria-label={text.account}>
         <h2>{text.account}</h2>
-        <Facts of={[[text.name, current.account.name]]}>
+        <Facts of={[[text.name, accountNameOf(current)]]}>
           <div class="wide">
             <dt>{text.id}</dt>
             <dd>
@@ -34,6 +35,7 @@ export const Settings = () => {
             </dd>
           </div>
         </Facts>
+        {isOwner && <RenameAccount />}
       </section>
       {isOwner ? (
         <>
@@ -44,6 +46,50 @@ export const Settings = () => {
         </>
       ) : (
         <p class="lead">{text.ownersOnly}</p>
+      )}
+    </>
+  )
+}
+
+const RenameAccount = () => {
+  const isOpen = useSignal(false)
+  const close = (): void => void (isOpen.value = false)
+  const current = session.value
+  if (!current) return null
+  return (
+    <>
+      <p>
+        <button type="button" class="quiet" onClick={() => (isOpen.value = true)}>
+          {text.rename}
+        </button>
+      </p>
+      {isOpen.value && (
+        <Dialog title={text.rename} onClose={close}>
+          <Form
+            title={text.rename}
+            heading="none"
+            button={developerTexts.keys.save}
+            onCancel={close}
+            send={async values => {
+              const renamed = await request<SessionJson['account']>('PATCH', '/account', { name: typedText(values, 'name') })
+              session.value = { ...current, account: { ...current.account, name: renamed.name } }
+              close()
+              showToast(text.renamed)
+              await loadAccount()
+            }}
+          >
+            {errorOf => (
+              <TextField
+                label={text.name}
+                name="name"
+                value={accountNameOf(current)}
+                help={text.renameHelp}
+                required
+                error={errorOf('name')}
+              />
+            )}
+          </Form>
+        </Dialog>
       )}
     </>
   )
@@ -143,7 +189,7 @@ const monthsUpTo = (time: number): readonly string[] => {
 /** Deletes the account after a week, or undoes that. */
 const DeleteAccount = () => {
   const isAsking = useSignal(false)
-  const name = session.value?.account.name ?? ''
+  const name = session.value ? accountNameOf(session.value) : ''
   const current = account.value
   const close = (): void => void (isAsking.value = false)
   const undelete = async (): Promise<void> => {

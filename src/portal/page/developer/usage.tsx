@@ -12,7 +12,7 @@ import { Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatDay, formatLatency, formatNumber, formatOutcome, formatShare, formatSince } from '../format.ts'
+import { formatDay, formatLatency, formatNumber, formatOutcome, formatPercent, formatShare, formatSince } from '../format.ts'
 import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
 import { developerTexts } from './developer-texts.ts'
@@ -298,7 +298,7 @@ const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) 
         title: text.share,
         isNumber: true,
         isExtra: true,
-        cell: row => `${Math.round((1_000 * row.credits) / Math.max(1, total.credits)) / 10}\u00a0%`,
+        cell: row => formatPercent(Math.round((1_000 * row.credits) / Math.max(1, total.credits)) / 10, 1),
       },
       // Of plans that have it, or had.
       ...(account.value?.plan.forwarding || total.forwarded > 0

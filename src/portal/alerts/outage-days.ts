@@ -1,0 +1,136 @@
+import type { Clock } from '../../services/clock.ts'
+import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
+import { storeTimeoutMs } from '../../store/store.ts'
+import { singleFlight, withTimeout } from '../../util/async.ts'
+import { dayMs, isoDate } from '../../util/dates.ts'
+import { toJson } from '../../util/json.ts'
+import { getOrCreate } from '../../util/memoize.ts'
+import type { NetworkAlert } from './delivery-records.ts'
+import { operatorsId } from './webhook-signature.ts'
+
+// The outages of networks by day, for their status: incidents are kept for a day alone.
+
+export const outageDays = 90
+/** Of a network on a day, about 40 bytes each: at most 180 kB for a network that has so many each day. The last one stands for further ones. */
+const maxOutagesOfDay = 50
+
+type OutageKind = NetworkAlert['kind']
+
+/** Of one day. In ms since 1970. */
+interface DayOutage {
+  readonly kind: OutageKind
+  readonly began: number
+  readonly ended: number
+}
+
+/** What a network had on a day, UTC. */
+export interface OutageDay {
+  /** YYYY-MM-DD */
+  readonly date: string
+  readonly downSeconds: number
+  readonly stalledSeconds: number
+}
+
+/** The parts of an outage that lie in one day each. */
+const partsOf = ({ kind, began, ended }: DayOutage): readonly DayOutage[] => {
+  const parts: DayOutage[] = []
+  for (let from = began; from < ended; ) {
+    const to = Math.min(ended, (Math.floor(from / dayMs) + 1) * dayMs)
+    parts.push({ kind, began: from, ended: to })
+    from = to
+  }
+  return parts
+}
+
+/** An outage that has ended: once, however often it is recorded. */
+export const recordOutage = async (
+  store: Pick<RecordStore, 'addRecord' | 'findRecord' | 'replaceRecord'>,
+  { network, ...outage }: DayOutage & { readonly network: string },
+): Promise<void> => {
+  // What lasted longer than is shown begins there.
+  const began = Math.max(outage.began, outage.ended - outageDays * dayMs)
+  for (const part of partsOf({ ...outage, began })) await addToDay(store, network, part)
+}
+
+const addToDay = async (
+  store: Pick<RecordStore, 'addRecord' | 'findRecord' | 'replaceRecord'>,
+  network: string,
+  part: DayOutage,
+): Promise<void> => {
+  const day = Math.floor(part.began / dayMs)
+  const id = `${network} ${isoDate(day * dayMs)}`
+  for (;;) {
+    const found = await store.findRecord('outage', id)
+    const value = { network, day, outages: withOutage(found === undefined ? [] : dayOf(found).outages, part) }
+    const expires = (day + outageDays + 1) * dayMs
+    const isWritten =
+      found === undefined
+        ? await store.addRecord('outage', { id, account: operatorsId, value: toJson(value), expires })
+        : await store.replaceRecord('outage', found, toJson(value))
+    if (isWritten) return
+  }
+}
+
+const withOutage = (known: readonly DayOutage[], added: DayOutage): readonly DayOutage[] => {
+  const others = known.filter(({ kind, began }) => kind !== added.kind || began !== added.began)
+  const last = others.at(-1)
+  if (last === undefined || others.length < maxOutagesOfDay) return [...others, added]
+  return [...others.slice(0, -1), { ...last, ended: last.ended + added.ended - added.began }]
+}
+
+interface RecordedDay {
+  readonly network: string
+  /** Since 1970. */
+  readonly day: number
+  readonly outages: readonly DayOutage[]
+}
+
+/** Written above alone. */
+const dayOf = ({ value }: StoredRecord): RecordedDay => value as unknown as RecordedDay
+
+/** The days of one network that had outages, in order: those that were recorded, and one that lasts. */
+export const outageDaysOf = (
+  recorded: readonly RecordedDay[],
+  lasting: readonly Omit<DayOutage, 'ended'>[],
+  now: number,
+): readonly OutageDay[] => {
+  const first = Math.floor(now / dayMs) - outageDays + 1
+  const parts = [...recorded.flatMap(({ outages }) => outages), ...lasting.flatMap(outage => partsOf({ ...outage, ended: now }))]
+  return [...groupBy(parts, ({ began }) => Math.floor(began / dayMs))]
+    .filter(([day]) => day >= first)
+    .sort(([a], [b]) => a - b)
+    .map(([day, its]) => ({
+      date: isoDate(day * dayMs),
+      downSeconds: secondsOf(its, 'down'),
+      stalledSeconds: secondsOf(its, 'stalled'),
+    }))
+}
+
+const groupBy = <T, Key>(values: readonly T[], keyOf: (value: T) => Key): ReadonlyMap<Key, readonly T[]> => {
+  const groups = new Map<Key, T[]>()
+  for (const value of values) getOrCreate(groups, keyOf(value), (): T[] => []).push(value)
+  return groups
+}
+
+const secondsOf = (parts: readonly DayOutage[], wanted: OutageKind): number =>
+  Math.min(dayMs / 1_000, Math.round(parts.reduce((sum, { kind, began, ended }) => sum + (kind === wanted ? ended - began : 0), 0) / 1_000))
+
+/** Anyone may ask for the status of networks: the store is asked no more often. */
+const readIntervalMs = 60_000
+
+export type OutageHistory = () => Promise<ReadonlyMap<string, readonly RecordedDay[]> | undefined>
+
+/** By network. Undefined while the store has not answered yet: the status of networks is shown without it. */
+export const openOutageHistory = (store: Pick<RecordStore, 'records'>, clock: Clock): OutageHistory => {
+  let known: ReadonlyMap<string, readonly RecordedDay[]> | undefined
+  let readAt = -Infinity
+  const read = singleFlight(async () => {
+    readAt = clock.monotonic()
+    const records = await withTimeout(clock, storeTimeoutMs, Promise.resolve(store.records('outage', operatorsId)))
+    known = groupBy(records.map(dayOf), ({ network }) => network)
+  })
+  return async () => {
+    if (clock.monotonic() - readAt >= readIntervalMs) await read().catch(() => undefined)
+    return known
+  }
+}
