@@ -6,6 +6,8 @@ import type { Store } from '../../src/store/store.ts'
 import { getOrCreate } from '../../src/util/memoize.ts'
 import type { Deployment } from '../support/deployment.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { openLibraryCaller } from './library-callers.ts'
+import type { Library } from './library-callers.ts'
 import { WebSocketCaller } from './web-socket-caller.ts'
 
 /** What a call costs that the callers send. */
@@ -28,8 +30,8 @@ const randomAddress = () =>
 export interface CreditAccount {
   readonly dailyCredits: number
   readonly callers: number
-  /** Its callers have WebSockets. */
-  readonly isOnWebSockets?: boolean
+  /** What its callers send calls with: `fetch` unless given. A library takes an error as a reason to reject: its account must not use up its balance. */
+  readonly client?: 'webSocket' | Library | undefined
 }
 
 interface AuditRow {
@@ -173,13 +175,19 @@ export class CreditCallers {
 
   async #sendCalls(account: string): Promise<void> {
     const { pauseMs = 0, accounts } = this.#options
-    const send = accounts[account]?.isOnWebSockets === true ? this.#openWebSocket(account) : (body: string) => this.#post(account, body)
+    const send = this.#openClient(account, accounts[account]?.client)
     while (!this.#isStopping) {
       const address = randomAddress()
       const found = await this.#request(account, address, send).catch((error: Error) => this.#recordFailure(account, formatError(error)))
       if (found !== undefined) this.#check(account, address, found)
       if (found === undefined || pauseMs > 0) await setTimeout(Math.max(retryDelayMs, pauseMs))
     }
+  }
+
+  #openClient(account: string, client: CreditAccount['client']): (body: string) => Promise<string | undefined> {
+    if (client === 'webSocket') return this.#openWebSocket(account)
+    if (client === undefined) return body => this.#post(account, body)
+    return openLibraryCaller(client, this.#options.urlOf(this.#keys.get(account) ?? '') ?? '')
   }
 
   #openWebSocket(account: string): (body: string) => Promise<string> {

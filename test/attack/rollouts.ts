@@ -19,11 +19,14 @@ const oldProgram = process.env['TOLLGATE_OLD_MAIN'] ?? mainPath
 const gatewayCounts = { short: 3, long: 10 } as const
 const minLongScale = 4
 
-/** A tenth of the accounts use up their balance during the run; a quarter is on WebSockets. */
+/** A quarter is on WebSockets, and a quarter each calls by viem and ethers. */
+const clients = ['webSocket', 'viem', undefined, 'ethers'] as const
+
+/** A tenth of the accounts use up their balance during the run. */
 const accounts: Readonly<Record<string, CreditAccount>> = Object.fromEntries(
-  Array.from({ length: 20 }, (_, i) => [
+  Array.from({ length: 20 }, (_, i): [string, CreditAccount] => [
     `account${i}`,
-    { dailyCredits: i % 10 === 0 ? 12_000 : 3_000_000, callers: 1, isOnWebSockets: i % 4 === 0 },
+    { dailyCredits: i % 10 === 0 ? 12_000 : 3_000_000, callers: 1, client: clients[i % clients.length] },
   ]),
 )
 const plans = Object.fromEntries(Object.entries(accounts).map(([name, { dailyCredits }]) => [name, { dailyCredits }]))
@@ -134,7 +137,7 @@ const openPlainProxy = async (gateways: readonly GatewayProcess[]): Promise<Runn
 export const rollouts: Attack = {
   name: 'rollouts',
   summary: 'on Linux: gateways on one Redis are replaced one by one behind a proxy with its shipped file; one is added, one removed',
-  async run({ scale, log }) {
+  async run({ scale, cases = '', log }) {
     if (skipWithoutRedis !== false) {
       log(`not run: ${skipWithoutRedis}`)
       return []
@@ -151,8 +154,8 @@ export const rollouts: Attack = {
     const runs = proxyFiles.flatMap(proxyFile =>
       (proxyFile !== undefined && scale > 1 ? [false, true] : [false]).map(hashesKeys => ({ proxyFile, hashesKeys })),
     )
-    for (const { proxyFile, hashesKeys } of runs) {
-      const name = `${proxyFile ?? 'TCP balancer'}${hashesKeys ? ', keys hashed' : ''}`
+    const namedRuns = runs.map(run => ({ ...run, name: `${run.proxyFile ?? 'TCP balancer'}${run.hashesKeys ? ', keys hashed' : ''}` }))
+    for (const { name, proxyFile, hashesKeys } of namedRuns.filter(run => run.name.includes(cases))) {
       const result = await runRollout({ gatewayCount: count, proxyFile, hashesKeys, log })
       figures.push(
         { name: `${name}: gateways replaced`, value: count },
