@@ -12,7 +12,7 @@ import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { formatPart, toneOfFault } from './format-figures.ts'
-import { AccountLink, FailedCallsLink, NetworkLink, NodeLink } from './links.tsx'
+import { AccountLink, FailedCallsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { rangeOptions } from './traffic.tsx'
 
@@ -77,7 +77,13 @@ export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
             <p class="help">
               {text.fault} {byGateway ? text.ofGateway : text.ofCaller}
             </p>
-            {account !== undefined && <LastCalls account={account} network={network} outcome={outcome} />}
+            {account === undefined ? (
+              <p>
+                <PageLink to={`/operator/requests?${new URLSearchParams({ outcome, network })}`}>{operatorTexts.requests.latest}</PageLink>
+              </p>
+            ) : (
+              <LastCalls account={account} network={network} outcome={outcome} />
+            )}
           </>
         ),
       },

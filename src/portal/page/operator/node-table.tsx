@@ -49,7 +49,7 @@ export const NodeTable = ({ caption, rows, hasNetworks, chosen = '', onChanged }
       isLong
       isChosen={({ node }) => chosen !== '' && node?.name === chosen}
       order={{ by, isDescending, sortBy: column => sort.set(nextOrder(sort.value, column)) }}
-      groups={isGrouped ? { keyOf: ({ network }) => network.name, heading: row => <NetworkHeading {...row} /> } : undefined}
+      groups={isGrouped ? networkGroups : undefined}
       detailOf={detailOf}
       columns={[
         { title: text.upstream, sort: 'node', cell: row => <NodeName {...row} hasNetworks={hasNetworks} /> },
@@ -119,25 +119,39 @@ const Latency = ({ ms, of }: { readonly ms: number | null | undefined; readonly 
   )
 }
 
-/** What its callers notice, in one line. */
-const NetworkHeading = ({ network, ofNetwork }: NodeRow) => (
-  <div class="network-line">
+/** What its callers notice, below the titles of the columns of its nodes. */
+const networkGroups = {
+  keyOf: ({ network }: NodeRow) => network.name,
+  heading: ({ network }: NodeRow) => (
     <span class="row-name">
       <NetworkLink name={network.name} />
     </span>
-    <StateBadge state={network.state} />
-    <span>{usableNodesOf(network)}</span>
-    <span>
-      {text.failed} <FailedShare network={network.name} traffic={ofNetwork} />
-    </span>
-    <span>
-      {text.p95} {formatLatency(ofNetwork?.p95Ms)}
-    </span>
-    <span>
-      {text.head} <NewestBlock {...network} />
-    </span>
-  </div>
-)
+  ),
+  cells: [
+    { columns: 1, cell: ({ network }: NodeRow) => <StateBadge state={network.state} /> },
+    {
+      columns: 4,
+      cell: ({ network, ofNetwork }: NodeRow) => (
+        <div class="network-line">
+          <span>{usableNodesOf(network)}</span>
+          <span>
+            {text.failed} <FailedShare network={network.name} traffic={ofNetwork} />
+          </span>
+        </div>
+      ),
+    },
+    { title: text.p50, columns: 1, isNumber: true, cell: ({ ofNetwork }: NodeRow) => formatLatency(ofNetwork?.p50Ms) },
+    { title: text.p95, columns: 1, isNumber: true, cell: ({ ofNetwork }: NodeRow) => formatLatency(ofNetwork?.p95Ms) },
+    {
+      columns: 2,
+      cell: ({ network }: NodeRow) => (
+        <>
+          {text.head} <NewestBlock {...network} />
+        </>
+      ),
+    },
+  ],
+} as const
 
 interface FailedShareProps {
   readonly network: string
@@ -153,7 +167,9 @@ export const FailedShare = ({ network, traffic }: FailedShareProps) => {
   if (failedCalls === 0) return <span>{share}</span>
   return (
     <span class={outage !== null || doCallsFail(traffic) ? 'error' : undefined}>
-      <ErrorsLink network={network}>{share}</ErrorsLink>
+      <ErrorsLink network={network}>
+        <span class="one-line">{share}</span>
+      </ErrorsLink>
       {outage !== null && (
         <span class="since one-line">{` ${texts.of} ${formatNumber(calls)} ${text.since} ${formatMoment(outage.since, now.value)}`}</span>
       )}

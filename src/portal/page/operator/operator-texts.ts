@@ -97,7 +97,7 @@ export const operatorTexts = {
   },
   requests: {
     find: 'Find the request',
-    howToFind: 'As a customer quotes it: the header X-Request-Id of the response, or data.requestId of an internal error.',
+    howToFind: 'A customer finds the id in the header X-Request-Id of the response, or in data.requestId of an internal error.',
     latest: 'Latest requests',
     show: 'Show',
     searchedFrom: 'Requests are many: those were looked at that were made since',
@@ -106,7 +106,7 @@ export const operatorTexts = {
     notLogged: 'No requests are logged: gateway.yaml has requestLog.enabled: false',
     kept: 'Requests are kept for',
     account: 'Account',
-    noParams: 'Other parameters are shown to the account alone.',
+    noParams: 'Parameters that no message quotes are shown to the account alone.',
   },
   accountUsage: {
     ranges: { '1': 'Today (UTC)', '7': '7 days', '31': '31 days' },
@@ -286,7 +286,7 @@ export const operatorTexts = {
     lastUsableHelp: 'Calls fail until it is put back.',
     lastUsableWithPartner: 'Calls go to the partner until it is put back, and fail where that does not answer.',
     p95OfNodes: 'p95 latency by node',
-    shareChart: 'Share of the attempts',
+    shareChart: 'Share of attempts',
     failuresChart: 'Failures per second',
     errors: 'What nodes have failed with since the start of the gateway',
     noErrors: 'No attempt has failed.',

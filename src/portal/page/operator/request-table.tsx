@@ -11,7 +11,7 @@ import { operatorTexts } from './operator-texts.ts'
 /** What is asked for of logged requests; an address or a link may have one outcome alone. */
 export const requestKinds = (['failed', 'slow', 'all'] as const).map(value => ({
   value,
-  label: value === 'all' ? texts.all : formatOutcome(value),
+  label: value === 'all' ? operatorTexts.nodes.filters.all : formatOutcome(value),
 }))
 
 /** Those above, and the one that is chosen. */
@@ -36,7 +36,7 @@ interface RequestTableProps {
   readonly by?: keyof typeof columns | undefined
 }
 
-/** Logged requests without their parameters, and why each failed. */
+/** Logged requests without their parameters, and why each failed; of many accounts without the advice that the page of each has. */
 export const RequestTable = ({ caption, requests, by }: RequestTableProps) => (
   <Table
     caption={caption}
@@ -53,7 +53,7 @@ export const RequestTable = ({ caption, requests, by }: RequestTableProps) => (
           <>
             <Outcome shown={request} toneOfFailure={toneOfFault(request)} />
             {request.message !== null && <p class="help">{request.message}</p>}
-            {request.advice !== null && <p class="help">{request.advice}</p>}
+            {by !== 'account' && request.advice !== null && <p class="help">{request.advice}</p>}
           </>
         ),
       },

@@ -27,9 +27,10 @@ export const Requests = () => {
   return (
     <>
       <form class="controls find" onSubmit={find} aria-label={text.find}>
-        <TextField key={id.value} label={texts.requests.requestId} name="id" value={id.value} help={text.howToFind} required />
+        <TextField key={id.value} label={texts.requests.requestId} name="id" value={id.value} required />
         <button type="submit">{text.find}</button>
       </form>
+      <p class="lead">{text.howToFind}</p>
       {id.value === '' ? (
         <Latest />
       ) : (
