@@ -34,9 +34,12 @@ export const FailedCallsLink = ({ account, of = {}, children }: FailedCallsProps
   <Link to={`/operator/accounts/${account}?${new URLSearchParams({ by: 'requests', ...of })}`}>{children}</Link>
 )
 
-export const RequestLink = ({ id }: { readonly id: string }) => (
+/** `isCut`: to one line, as its page has the whole id. */
+export const RequestLink = ({ id, isCut = false }: { readonly id: string; readonly isCut?: boolean }) => (
   <Link to={`/operator/requests?${new URLSearchParams({ id })}`}>
-    <span class="breakable">{id}</span>
+    <span class={isCut ? 'cut' : 'breakable'} title={isCut ? id : undefined}>
+      {id}
+    </span>
   </Link>
 )
 

@@ -60,9 +60,16 @@ export const RequestTable = ({ caption, requests, by }: RequestTableProps) => (
       { title: texts.requests.duration, isNumber: true, cell: ({ durationMs }) => formatLatency(durationMs) },
       {
         title: operatorTexts.nodes.upstream,
-        cell: ({ network, upstream }) => (upstream === null ? '–' : <NodeLink network={network} node={upstream} />),
+        cell: ({ network, upstream }) =>
+          upstream === null ? (
+            '–'
+          ) : (
+            <span class="one-line">
+              <NodeLink network={network} node={upstream} />
+            </span>
+          ),
       },
-      { title: texts.requests.requestId, cell: ({ requestId }) => <RequestLink id={requestId} /> },
+      { title: texts.requests.requestId, cell: ({ requestId }) => <RequestLink id={requestId} isCut /> },
     ]}
   />
 )
