@@ -129,7 +129,8 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
         const first = sequences.reduce((latest, each) => (each.readFrom > latest.readFrom ? each : latest))
         readFrom = Math.min(first.readFrom, spanEnd)
         if (readFrom <= enough || readCount >= maxReadRequests) return { requests: newest(), readFrom: Math.max(readFrom, since) }
-        const batches = first.unread.splice(-batchesPerRead)
+        // Of each of many processes, few batches are among the newest.
+        const batches = first.unread.splice(-Math.ceil(batchesPerRead / sequences.length))
         if (first.unread.length === 0) sequences.splice(sequences.indexOf(first), 1)
         for await (const request of readBatches(engine, span, batches)) {
           readCount += 1
