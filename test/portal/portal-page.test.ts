@@ -398,7 +398,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await waitUntil(async () => Number(await page.evaluate(countKeys)) >= 3)
     await openPage(page, 'Keys')
     await page.waitForSelector(
-      'tr:has-text("=1+1,x") svg[aria-label^="=1+1,x, calls since "][aria-label$=":00 UTC: 1"] rect:last-child:not(.none)',
+      'tr:has-text("=1+1,x") svg[aria-label^="=1+1,x, 1 call since "][aria-label$=":00 UTC"] rect:last-child:not(.none)',
     )
     await page.waitForSelector('tr:has-text("=1+1,x"):has(.number:text-is("80")):has-text("no daily limit"):has-text("this hour")')
     await openPage(page, 'Usage')

@@ -125,7 +125,7 @@ const failuresOf = (counts: readonly UsageCount[], firstHour: number): readonly 
       Array.from({ length: calls }, (_, i) => ({
         ...{ time: (hour + (i + 1) / (calls + 1)) * hourMs, requestId: `seeded-${key}-${hour}-${i}`, transport: 'http' },
         ...{ key, network, method, params: '[{"fromBlock":"0x1499a3f","toBlock":"0x1"}]', outcome, code: refusals.params.code },
-        ...{ message: 'params[0].fromBlock (0x1499a3f) is after toBlock (0x1)', credits: 0, durationMs: 0.2 },
+        ...{ message: 'params[0] has "fromBlock" 0x1499a3f above "toBlock" 0x1', credits: 0, durationMs: 0.2 },
       })),
     )
 

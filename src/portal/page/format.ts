@@ -13,6 +13,9 @@ export const formatNumber = (value: number | null): string => {
   return decimals === undefined ? groupDigits(whole) : `${groupDigits(whole)}.${decimals}`
 }
 
+/** `1 call`, `1,234 calls`. */
+export const formatCalls = (calls: number): string => `${formatNumber(calls)} ${calls === 1 ? texts.call : texts.calls.toLowerCase()}`
+
 const compactUnits = ['', 'K', 'M', 'B', 'T']
 
 /** `950`, `1.5K`, `20M`: as the axis of a chart has room for. */

@@ -45,6 +45,7 @@ export const texts = {
   of: 'of',
   sortBy: 'Sort by',
   calls: 'Calls',
+  call: 'call',
   credits: 'Credits',
   soFar: 'so far',
   /** Of the last column of a chart. */
@@ -287,6 +288,7 @@ export const texts = {
     } satisfies Readonly<Record<ChangeAction, string>>,
     members: {
       email: 'e-mail',
+      readOnly: 'read-only',
       newEmail: 'unconfirmed e-mail address',
       suspended: 'suspended since',
       suspensionReason: 'reason of the suspension',

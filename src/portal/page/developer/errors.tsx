@@ -7,7 +7,7 @@ import { Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatClock, formatMethod, formatMoment, formatNumber, formatOutcome } from '../format.ts'
+import { formatCalls, formatClock, formatMethod, formatMoment, formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, followLink, query } from '../router.ts'
 import { Advice } from './advice.tsx'
@@ -75,7 +75,7 @@ const ErrorTable = ({ errors, nameOfKey }: OutcomeTableProps) => {
               <a
                 href={linkWithFilters('/requests', { outcome: row.outcome })}
                 title={text.showRequests}
-                aria-label={`${formatNumber(row.calls)} ${developerTexts.overview.calls}. ${text.showRequests}: ${formatOutcome(row.outcome)}`}
+                aria-label={`${formatCalls(row.calls)}. ${text.showRequests}: ${formatOutcome(row.outcome)}`}
                 onClick={followLink}
               >
                 {formatNumber(row.calls)}
@@ -174,8 +174,7 @@ const AllMessages = ({ error: { outcome }, nameOfKey, onClose }: MessagesProps &
           <>
             <p class="help">
               {formatNumber(found.messageCount)} {text.byMethodAndKey} · {formatNumber(found.loggedRequests)} {text.loggedRequests}{' '}
-              {developerTexts.of} {formatNumber(found.calls)} {developerTexts.overview.calls}.{' '}
-              {found.messages.length < found.messageCount && text.mostFrequent}
+              {developerTexts.of} {formatCalls(found.calls)}. {found.messages.length < found.messageCount && text.mostFrequent}
             </p>
             <Table
               caption={text.messages}

@@ -10,7 +10,7 @@ import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
-import { formatHourOfDay, formatHoursAgo, formatNumber, formatSince, formatTime } from '../format.ts'
+import { formatCalls, formatHourOfDay, formatHoursAgo, formatNumber, formatSince, formatTime } from '../format.ts'
 import { developerTexts } from './developer-texts.ts'
 
 const text = developerTexts.keys
@@ -124,15 +124,15 @@ const KeyTable = ({ caption, keys, use, mayChange, onChanged, onChange }: KeyTab
 
 const LastUse = ({ apiKey, use: { times, groups } }: { readonly apiKey: OwnKeyJson; readonly use: KeysUse }) => {
   const calls = groups.find(({ name }) => name === apiKey.id)
-  const since = `${text.calls} ${formatSince(times[0] ?? '')}`
+  const since = formatSince(times[0] ?? '')
   return (
     <>
       <span title={formatHourOfDay(apiKey.lastUsed, developerTexts.never)}>{formatHoursAgo(apiKey.lastUsed, now.value)}</span>
       {calls !== undefined && (
         <>
-          <Sparkline label={`${apiKey.name || apiKey.hint}, ${since}: ${formatNumber(calls.calls)}`} values={calls.points.calls} />
+          <Sparkline label={`${apiKey.name || apiKey.hint}, ${formatCalls(calls.calls)} ${since}`} values={calls.points.calls} />
           <p class="help">
-            {formatNumber(calls.calls)} {since}
+            {formatCalls(calls.calls)} {since}
           </p>
         </>
       )}

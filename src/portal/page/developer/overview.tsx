@@ -19,6 +19,7 @@ import {
   formatMethod,
   formatNumber,
   formatOutcome,
+  formatCalls,
   formatShare,
   formatSince,
   hourMs,
@@ -180,7 +181,7 @@ const CallsOfDay = ({ hours, latency }: CallsOfDayProps) => {
     <Chart
       title={`${text.callsByHour} ${sinceOf(hours)}`}
       note={[
-        `${formatNumber(calls)} ${text.calls}`,
+        formatCalls(calls),
         `${formatShare(calls - sumOf(failed.points), calls)}\u00a0${text.ofThemOk}`,
         `${developerTexts.usage.p50}\u00a0${formatLatency(latency?.p50Ms)}`,
         `${developerTexts.usage.p95}\u00a0${formatLatency(latency?.p95Ms)}`,
@@ -213,7 +214,7 @@ const WhatFailed = ({ since }: { readonly since: string }) => {
               <li key={outcome}>
                 <Outcome shown={{ outcome, code, isSlow: false }} />
                 <a href={`/requests?${new URLSearchParams({ outcome })}`} onClick={followLink}>
-                  {formatNumber(calls)} {text.calls}
+                  {formatCalls(calls)}
                   <span class="unseen"> {formatOutcome(outcome)}</span>
                 </a>
                 <p class="help">
