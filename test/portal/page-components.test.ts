@@ -227,7 +227,7 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
       return [2, 1].map(fromEnd => {
         const left = Math.round(canvas.width - padding - fromEnd * width)
         const { data } = canvas.getContext('2d').getImageData(left + 2, y, Math.round(0.7 * width), 1)
-        const isOther = (_, i) => [0, 1, 2].some(part => Math.abs(data[4 * i + part] - data[4 * (i + 1) + part]) > 40)
+        const isOther = (_, i) => [0, 1, 2, 3].some(part => Math.abs(data[4 * i + part] - data[4 * (i + 1) + part]) > 40)
         return Array.from({ length: data.length / 4 - 1 }).filter(isOther).length
       })
     })()`

@@ -77,7 +77,8 @@ export const formatHoursAgo = (iso: string | null, now: number): string => {
   if (iso === null) return texts.never
   const hours = Math.floor((now - Date.parse(iso)) / hourMs)
   if (hours < 1) return texts.thisHour
-  if (hours < 48) return `${hours} h ${texts.ago}`
+  // What is known is the hour in which it was.
+  if (hours < 48) return `${texts.lessThan} ${hours + 1} h ${texts.ago}`
   return `${Math.floor(hours / 24)} ${texts.days} ${texts.ago}`
 }
 

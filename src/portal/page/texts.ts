@@ -26,6 +26,7 @@ export const texts = {
   tryAgain: 'Try again',
   thisHour: 'this hour',
   ago: 'ago',
+  lessThan: 'less than',
   days: 'days',
   showOnly: 'Show only',
   legend: 'Legend',

@@ -21,7 +21,12 @@ systemTheme.addEventListener('change', () => {
 })
 
 /** The theme that is shown. */
-export const theme = computed(() => (themeChoice.value === 'system' ? (isSystemDark.value ? 'dark' : 'light') : themeChoice.value))
+export const theme = computed(() => themeOf(isSystemDark.value))
+
+const themeOf = (isDark: boolean): Exclude<ThemeChoice, 'system'> => {
+  if (themeChoice.value !== 'system') return themeChoice.value
+  return isDark ? 'dark' : 'light'
+}
 
 effect(() => {
   if (themeChoice.value === 'system') delete document.documentElement.dataset['theme']
@@ -48,13 +53,15 @@ const colors = new Map<string, string>()
 
 /** A color of design/tokens.css, such as `data`, in the theme that is shown: for what is drawn on a canvas. */
 export const colorOf = (token: string): string => {
-  const known = colors.get(`${theme.value} ${token}`)
+  // Styles follow the system at once, its event comes with the next frame.
+  const key = `${themeOf(systemTheme.matches)} ${token}`
+  const known = colors.get(key)
   if (known !== undefined) return known
   const probe = document.createElement('span')
   probe.style.color = `var(--${token})`
   document.body.append(probe)
   const { color } = getComputedStyle(probe)
   probe.remove()
-  colors.set(`${theme.value} ${token}`, color)
+  colors.set(key, color)
   return color
 }

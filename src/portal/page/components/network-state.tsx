@@ -32,13 +32,13 @@ export const NewestBlock = ({ head, lastHead, state }: Pick<NetworkStatusJson, '
   if (head === null || state === 'down' || state === 'unknown')
     return (
       <>
-        {formatNumber(number)} <span class="since">{`${text.lastSeen} ${formatMoment(checkedAt, now.value)}`}</span>
+        {formatNumber(number)} <span class="since one-line">{`${text.lastSeen} ${formatMoment(checkedAt, now.value)}`}</span>
       </>
     )
   return (
     <>
       {formatNumber(head)}{' '}
-      <span class={state === 'stalled' ? 'since error' : 'since'}>
+      <span class={state === 'stalled' ? 'since one-line error' : 'since one-line'}>
         {formatAge(Date.parse(checkedAt) - Date.parse(since))} {text.old}
       </span>
     </>

@@ -59,7 +59,7 @@ const pointsAlone: uPlot.Series.Points.Filter = ({ data }, seriesIndex) => {
 const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps }): uPlot => {
   const { stepMs, kind } = latest.current
   const stepSeconds = stepMs / 1_000
-  const [color, surface] = [colorOf('muted'), colorOf('surface')]
+  const color = colorOf('muted')
   const font = `12px ${getComputedStyle(element).fontFamily}`
   const axis = { font, stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
   /** A column begins at its time, and is as wide as a step; of a line it is the point that is nearest. */
@@ -92,7 +92,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       ],
       draw: [
         plot => {
-          if (latest.current.isRunning && kind === 'columns') stripeLast(plot, stepSeconds, surface)
+          if (latest.current.isRunning && kind === 'columns') stripeLast(plot, stepSeconds)
           drawLimit(plot, latest.current, color)
         },
       ],
@@ -128,8 +128,8 @@ const shownLimit = ({ limit }: PlotProps, max: number): ChartLimit | undefined =
 /** Of the stripes of a column that is not over yet, in px of the page. */
 const [stripeStep, stripeWidth] = [6, 2]
 
-/** A column that is not over yet has stripes of what is behind it: the colors of its parts stay what they are, in both themes. */
-const stripeLast = ({ ctx, bbox, data, valToPos }: uPlot, widthSeconds: number, surface: string): void => {
+/** A column that is not over yet is cut into stripes: the colors of its parts stay what they are, in both themes. */
+const stripeLast = ({ ctx, bbox, data, valToPos }: uPlot, widthSeconds: number): void => {
   const last = data[0].at(-1)
   if (last === undefined) return
   const bottom = bbox.top + bbox.height
@@ -140,7 +140,8 @@ const stripeLast = ({ ctx, bbox, data, valToPos }: uPlot, widthSeconds: number, 
   ctx.beginPath()
   ctx.rect(left, top, right - left, bottom - top)
   ctx.clip()
-  ctx.strokeStyle = surface
+  ctx.globalCompositeOperation = 'destination-out'
+  ctx.strokeStyle = 'black' // any that is opaque
   ctx.lineWidth = stripeWidth * uPlot.pxRatio
   ctx.beginPath()
   for (let x = left - (bottom - top); x < right; x += stripeStep * uPlot.pxRatio) {

@@ -88,6 +88,7 @@ export const Shell = ({ owner, person, host, pages, current, title, actions, chi
         >
           <Icon name={isMenuOpen.value ? 'close' : 'menu'} />
           {texts.menu}
+          {!isMenuOpen.value && <WorstProblems pages={pages} />}
         </button>
         <div id="menu" class={isMenuOpen.value ? 'drawer open' : 'drawer'}>
           <Navigation pages={pages} current={current} />
@@ -199,12 +200,7 @@ const Navigation = ({ pages, current }: Pick<ShellProps, 'pages' | 'current'>) =
                   >
                     <Icon name={page.icon} />
                     <span>{page.title}</span>
-                    {page.problems !== undefined && page.problems.count > 0 && (
-                      <Badge tone={page.problems.tone} isLabel>
-                        {page.problems.count}
-                        <span class="unseen"> {page.problems.text}</span>
-                      </Badge>
-                    )}
+                    <Problems of={page.problems} />
                   </a>
                 </li>
               ))}
@@ -213,6 +209,20 @@ const Navigation = ({ pages, current }: Pick<ShellProps, 'pages' | 'current'>) =
       ))}
     </nav>
   )
+}
+
+const Problems = ({ of }: { readonly of: PageEntry['problems'] }) =>
+  of === undefined || of.count === 0 ? null : (
+    <Badge tone={of.tone} isLabel>
+      {of.count}
+      <span class="unseen"> {of.text}</span>
+    </Badge>
+  )
+
+/** Where the menu is closed, the first of its pages that has some tells. */
+const WorstProblems = ({ pages }: Pick<ShellProps, 'pages'>) => {
+  const found = pages.flatMap(({ problems }) => (problems !== undefined && problems.count > 0 ? [problems] : []))
+  return <Problems of={found.find(({ tone }) => tone === 'danger') ?? found[0]} />
 }
 
 /** A page of somebody else, in a tab of its own. */

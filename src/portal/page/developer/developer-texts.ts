@@ -93,10 +93,10 @@ export const developerTexts = {
     tryCall: 'Try a call',
   },
   banner: {
-    suspended: 'The operator has suspended this account. All calls are refused.',
+    suspended: 'The operator has suspended this account. All calls are refused (HTTP 401, code -32090).',
     reason: 'Reason:',
-    unapproved: 'The operator approves new accounts. Calls are refused until then.',
-    deleted: 'This account was deleted. All calls are refused.',
+    unapproved: 'The operator approves new accounts. Calls are refused until then (HTTP 401, code -32090).',
+    deleted: 'This account was deleted. All calls are refused (HTTP 401, code -32090).',
     removedAt: 'The account, its keys and its people will be removed at',
     undo: 'Undo this in Settings',
     spent: 'Today’s credits are used up.',

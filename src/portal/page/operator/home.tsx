@@ -169,7 +169,8 @@ const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => 
   if (rows.length === 0)
     return (
       <Banner tone="ok" title={text.allWell}>
-        {idle.length === 0 ? undefined : `${text.idle} ${idle.join(', ')}.`}
+        {`${text.nodeCount} ${formatNumber(networks.reduce((sum, { nodes }) => sum + nodes, 0))}, ${text.networkCount} ${formatNumber(networks.length)}.`}
+        {idle.length > 0 && ` ${text.idle} ${idle.join(', ')}.`}
       </Banner>
     )
   return (

@@ -121,6 +121,8 @@ export const operatorTexts = {
   home: {
     attention: 'Needs attention',
     allWell: 'All nodes are usable, and the store answers.',
+    nodeCount: 'Nodes:',
+    networkCount: 'networks:',
     idle: 'Not looked at lately, as nobody calls them:',
     noUsable: 'no usable node',
     withoutIt: 'without it',
