@@ -141,7 +141,7 @@ export const openPortal = async ({
         ...options,
         ...made,
         plans: () => options.plans,
-        hasNetwork: name => options.networks.some(network => network.name === name),
+        networkNames: () => options.networks.map(({ name }) => name),
       })
     },
   })

@@ -105,6 +105,7 @@ const networkStatus = {
     description:
       'Days (UTC) of the last 90 with outages that gateways on the store have seen, in order; null while the store cannot be read.',
   },
+  outagesSince: { type: ['string', 'null'], description: 'The first day (UTC) whose outages are recorded; null before there is one.' },
 } as const
 
 const rateLimits = {

@@ -75,11 +75,12 @@ t.test('alerts are shown, set and tried, by the rules of the API', async t => {
   const fields = [
     /^daily +50 %, 90 %$/,
     /^monthly +none$/,
+    /^keys, daily +none$/,
     /^error rate +5 % of 30 min with at least 200 calls$/,
     /^latency +none$/,
     /^networks +none$/,
     /^email +off$/,
-    `webhook     ${url}`,
+    `webhook      ${url}`,
   ]
   t.match({ code, out }, { code: 0, out: [...fields, /^No alerts are sent: .* set `listen.portal`/, /shown again/, /^whsec_/] })
   t.match(await run(alertsCommand, 'test', 'alice'), { code: 1, err: [/address of the webhook is private/] })
@@ -97,7 +98,7 @@ t.test('alerts are shown, set and tried, by the rules of the API', async t => {
     [
       [],
       64,
-      /^nothing to change: expected --daily, --monthly, --error-rate, --latency, --window, --min-calls, --networks, --email or --webhook$/,
+      /^nothing to change: expected --daily, --monthly, --key-daily, --error-rate, --latency, --window, --min-calls, --networks, --email or --webhook$/,
     ],
     [['--daily', '50,0'], 64, /^--daily: each item must be an integer from 1 to 100$/],
     [['--monthly', '101'], 64, /^--monthly: each item must be/],

@@ -12,7 +12,7 @@ import { listDeliveries, listOperatorDeliveries } from '../../src/portal/alerts/
 import { maxOfIncident, warningDelayMs } from '../../src/portal/alerts/operator-alerts.ts'
 import type { OperatorReceivers } from '../../src/portal/alerts/operator-alerts.ts'
 import { endedAfterMs } from '../../src/portal/alerts/shared-incidents.ts'
-import { openOutageHistory, outageDaysOf, recordOutage } from '../../src/portal/alerts/outage-days.ts'
+import { firstDayOf, openOutageHistory, outageDaysOf, recordOutage } from '../../src/portal/alerts/outage-days.ts'
 import { formatMessage } from '../../src/portal/alerts/message-format.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
 import { testWebhook } from '../../src/portal/alerts/webhook-message.ts'
@@ -82,7 +82,7 @@ class AlertScenario {
     const rounds = new AlertRounds({
       ...{ store, clock, log, metrics, ...portal, plans: () => ({ core: plan }), allowedSubnets: ['127.0.0.1'] },
       incidents: async () => ({ list: () => [] }),
-      hasNetwork: () => true,
+      networkNames: () => ['devnet'],
       ...over,
     })
     this.#t.teardown(() => rounds.stop())
@@ -584,7 +584,7 @@ t.test('of a network that is taken out of the configuration in an outage nobody 
   const receiver = await receiverFor(t)
   await changeAlerts(services, 'acc_1', { webhook: receiver.url, daily: [], monthly: [], networks: ['devnet', 'testnet'] })
   const seen = new SeenIncidents()
-  const gateway = seen.gateway(scenario, {}, { hasNetwork: name => name !== 'devnet' })
+  const gateway = seen.gateway(scenario, {}, { networkNames: () => ['testnet'] })
   seen.begin(clock)
   seen.begin(clock, { network: 'testnet' })
   await roundsFor(scenario, 10_000, gateway)
@@ -761,6 +761,19 @@ t.test('outages of networks are kept for 90 days, by day', async t => {
   clock.advance(91 * dayMs)
   t.same(await read(), [])
   t.same(await store.records('outage', 'operators'), [])
+})
+
+t.test('the first day whose outages are recorded is known for each network, for good', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, store } = scenario
+  const first = async () => firstDayOf((await openOutageHistory(store, clock)())?.get('devnet') ?? [])
+  t.equal(await first(), null)
+  const day = new Date(clock.now()).toISOString().slice(0, 10)
+  await scenario.round(scenario.gateway())
+  t.equal(await first(), day)
+  clock.advance(91 * dayMs)
+  await scenario.round(scenario.gateway())
+  t.equal(await first(), day)
 })
 
 t.test('a share of the daily limit of a key is told once a day for each key that has a limit, and is not revoked', async t => {

@@ -287,6 +287,7 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
       webhook,
       daily: [50],
       monthly: [60],
+      keyDaily: [],
       email: true,
       networks: [],
       ...defaultRateRule,

@@ -561,6 +561,9 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.waitForSelector('section[aria-label=devnet] .badge:text-is("idle")')
     t.match(await page.textContent('section[aria-label=devnet]'), /Nodes1, not checked/)
     t.match(await page.textContent('section[aria-label=devnet] .incidents'), 'no outages recorded')
+    // A store that has just been made.
+    await page.waitForSelector('.uptime p:text-matches("^Since 20[-0-9]{8}: no outages recorded$")')
+    t.ok(await page.isVisible('.uptime .unwatched'))
     await page.waitForSelector('.banner:has-text("devnet is idle: it is checked with the next call.")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
@@ -581,6 +584,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
               { state: 'down', began: '2026-01-15T12:00:00.000Z', ended: null },
               { state: 'stalled', began: '2026-01-15T10:00:00.000Z', ended: '2026-01-15T10:02:05.000Z' },
             ],
+            outagesSince: '2020-01-31',
             outageDays: [{ date: new Date(Date.now() - 5 * dayMs).toISOString().slice(0, 10), downSeconds: 7_776, stalledSeconds: 0 }],
           },
         ],
@@ -591,6 +595,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.waitForSelector('.incidents li:has(.badge:text-is("down")):has-text("2026-01-15 12:00:00 UTC – now")')
     await page.waitForSelector('.uptime p:text-is("Last 90 days: 99.90 % of the time without a recorded outage")')
     t.match(await page.getAttribute('.uptime [role=img]', 'aria-label'), /^20[-0-9]{8}: 2 h 9 min$/)
+    t.equal(await page.isVisible('.uptime .unwatched'), false)
     await page.waitForSelector('.incidents li:has-text("no new blocks"):has-text("10:02:05 UTC"):has-text("2 min")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)

@@ -13,7 +13,7 @@ import type { DelivererOptions, DeliveryTarget, FindTarget } from './delivery-at
 import { addDelivery, listDeliveries, replaceDelivery } from './delivery-records.ts'
 import type { AccountDelivery, AlertContent, Delivery } from './delivery-records.ts'
 import { updateIncidents } from './incidents.ts'
-import { recordOutage } from './outage-days.ts'
+import { recordFirstDay, recordOutage } from './outage-days.ts'
 import { contentsOfOutage, outagesOf } from './network-outages.ts'
 import type { NetworkOutage } from './network-outages.ts'
 import { OperatorAlerts } from './operator-alerts.ts'
@@ -29,8 +29,8 @@ export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
   readonly plans: ThresholdServices['plans']
   /** Private addresses that webhooks of accounts may have. */
   readonly allowedSubnets: readonly string[]
-  /** Whether the gateway still has the network, after reloads too. */
-  hasNetwork(name: string): boolean
+  /** Of the networks of the gateway, after reloads too. */
+  networkNames(): readonly string[]
   /** Undefined where operators are told of nothing. */
   readonly operators?: Pick<OperatorAlertOptions, 'receivers' | 'operatorUrl'> | undefined
   readonly incidents: SharedIncidentsOptions['incidents']
@@ -66,6 +66,8 @@ export class AlertRounds {
   readonly #incidents: SharedIncidents
   readonly #operatorAlerts: OperatorAlerts | undefined
   readonly #inFlight = new Map<string, Promise<void>>()
+  /** Networks whose first day is in the store. */
+  readonly #watched = new Set<string>()
   #isStopped = false
 
   constructor(options: AlertOptions) {
@@ -84,8 +86,10 @@ export class AlertRounds {
     // Never released: the next round is due when the lock ends.
     if ((await tryLock(this.#options, 'alert-round', roundIntervalMs - 1)) === undefined) return
     const incidents = await this.#incidents.list()
+    const names = this.#options.networkNames()
+    await this.#watch(names)
     // A network that was taken out of the configuration does not answer again.
-    const outages = outagesOf(incidents).filter(({ network, ended }) => ended === null || this.#options.hasNetwork(network))
+    const outages = outagesOf(incidents).filter(({ network, ended }) => ended === null || names.includes(network))
     await this.#operatorAlerts?.update(incidents, (id, findTarget) => this.#start(id, findTarget))
     // From another place each time: nobody is always the last whom the limit of deliveries leaves for the next round.
     const start = Math.floor(Math.random() * alertBuckets.length)
@@ -103,6 +107,12 @@ export class AlertRounds {
       for (const outage of outagesOf([incident])) await recordEnded(store, outage)
       await this.#incidents.end(incident)
     }
+  }
+
+  async #watch(networks: readonly string[]): Promise<void> {
+    const added = networks.filter(name => !this.#watched.has(name))
+    await Promise.all(added.map(name => recordFirstDay(this.#options.store, name, this.#options.clock.now())))
+    for (const name of added) this.#watched.add(name)
   }
 
   /** Waits for what is being sent, which is aborted. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../../services/clock.ts'
+import { neverExpires } from '../../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
 import { storeTimeoutMs } from '../../store/store.ts'
 import { singleFlight, withTimeout } from '../../util/async.ts'
@@ -42,6 +43,12 @@ const partsOf = ({ kind, began, ended }: DayOutage): readonly DayOutage[] => {
   return parts
 }
 
+/** From this day on gateways on the store see the outages of the network; kept for good. What is known already stays. */
+export const recordFirstDay = async (store: Pick<RecordStore, 'addRecord'>, network: string, now: number): Promise<void> => {
+  const value: RecordedDay = { network, day: Math.floor(now / dayMs), outages: [] }
+  await store.addRecord('outage', { id: `${network} first`, account: operatorsId, value: toJson(value), expires: neverExpires })
+}
+
 /** An outage that has ended: once, however often it is recorded. */
 export const recordOutage = async (
   store: Pick<RecordStore, 'addRecord' | 'findRecord' | 'replaceRecord'>,
@@ -61,7 +68,7 @@ const addToDay = async (
   const id = `${network} ${isoDate(day * dayMs)}`
   for (;;) {
     const found = await store.findRecord('outage', id)
-    const value = { network, day, outages: withOutage(found === undefined ? [] : dayOf(found).outages, part) }
+    const value: RecordedDay = { network, day, outages: withOutage(found === undefined ? [] : dayOf(found).outages, part) }
     const expires = (day + outageDays + 1) * dayMs
     const isWritten =
       found === undefined
@@ -87,6 +94,10 @@ interface RecordedDay {
 
 /** Written above alone. */
 const dayOf = ({ value }: StoredRecord): RecordedDay => value as unknown as RecordedDay
+
+/** Of a network, the first day (YYYY-MM-DD) whose outages are recorded; null before there is one. */
+export const firstDayOf = (recorded: readonly RecordedDay[]): string | null =>
+  recorded.length === 0 ? null : isoDate(Math.min(...recorded.map(({ day }) => day)) * dayMs)
 
 /** The days of one network that had outages, in order: those that were recorded, and one that lasts. */
 export const outageDaysOf = (
@@ -117,6 +128,8 @@ const secondsOf = (parts: readonly DayOutage[], wanted: OutageKind): number =>
 
 /** Anyone may ask for the status of networks: the store is asked no more often. */
 const readIntervalMs = 60_000
+/** Until there is something, as in the first seconds of a store. */
+const firstReadIntervalMs = 1_000
 
 export type OutageHistory = () => Promise<ReadonlyMap<string, readonly RecordedDay[]> | undefined>
 
@@ -130,7 +143,8 @@ export const openOutageHistory = (store: Pick<RecordStore, 'records'>, clock: Cl
     known = groupBy(records.map(dayOf), ({ network }) => network)
   })
   return async () => {
-    if (clock.monotonic() - readAt >= readIntervalMs) await read().catch(() => undefined)
+    const intervalMs = known === undefined || known.size === 0 ? firstReadIntervalMs : readIntervalMs
+    if (clock.monotonic() - readAt >= intervalMs) await read().catch(() => undefined)
     return known
   }
 }

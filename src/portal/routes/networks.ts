@@ -1,7 +1,7 @@
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { NetworkRateLimits } from '../../services/rate-limit-options.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import { outageDaysOf } from '../alerts/outage-days.ts'
+import { firstDayOf, outageDaysOf } from '../alerts/outage-days.ts'
 import type { OutageDay, OutageHistory } from '../alerts/outage-days.ts'
 import { isOutageKind } from '../alerts/network-outages.ts'
 import type { NetworkOutage } from '../alerts/network-outages.ts'
@@ -23,6 +23,8 @@ export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId
   readonly incidents: readonly NetworkIncidentJson[]
   /** Days of the last 90 with outages, in order; null while the store cannot be read. */
   readonly outageDays: readonly OutageDay[] | null
+  /** The first day (YYYY-MM-DD) whose outages are recorded; null before there is one. */
+  readonly outagesSince: string | null
 }
 
 /** A time in which calls to a network failed, or it had no new block. */
@@ -70,7 +72,7 @@ const incidentsOf = (name: string, incidents: IncidentLog): readonly NetworkInci
     )
     .slice(0, maxIncidents)
 
-type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays'>
+type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays' | 'outagesSince'>
 
 const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | undefined): StatusOfNow => {
   const { head, finalized = null, lastHead = null, state = 'unknown', nodes = 0, usableNodes = 0, upstreams = [] } = status ?? {}
@@ -109,6 +111,7 @@ const networksWithStatus = async (services: PortalServices) => {
       ...statusOf(network, statuses.get(network.name)),
       incidents: incidentsOf(network.name, incidents),
       outageDays: outageDaysIn(network.name, history, incidents, clock.now()),
+      outagesSince: firstDayOf(history?.get(network.name) ?? []),
     },
   }))
 }

@@ -4,11 +4,12 @@ import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
+import { accountTexts } from './account-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 import { People } from './people.tsx'
 import { useRemove } from './use-remove.ts'
 
-const text = developerTexts.access
+const text = accountTexts.access
 
 export const Access = () => (
   <>

@@ -3,9 +3,9 @@ import type { PersonJson } from '../../people/person-json.ts'
 import { Badge } from '../components/badge.tsx'
 import { formatTime } from '../format.ts'
 import { request } from '../request.ts'
-import { developerTexts } from './developer-texts.ts'
+import { accountTexts } from './account-texts.ts'
 
-const text = developerTexts.access
+const text = accountTexts.access
 
 interface EmailAddressProps {
   readonly person: PersonJson

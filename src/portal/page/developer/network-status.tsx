@@ -105,11 +105,13 @@ const shownDays = 90
 const dayMs = 86_400_000
 
 /** A bar for each day: how much of it had an outage that was seen. */
-const Uptime = ({ network: { outageDays } }: { readonly network: NetworkStatusJson }) => {
-  if (outageDays === null) return null
-  const first = Math.floor(now.value / dayMs) - shownDays + 1
+const Uptime = ({ network: { outageDays, outagesSince } }: { readonly network: NetworkStatusJson }) => {
+  if (outageDays === null || outagesSince === null) return null
+  const today = Math.floor(now.value / dayMs)
+  const first = today - shownDays + 1
+  const watchedFrom = Math.max(first, Date.parse(outagesSince) / dayMs)
   const lost = outageDays.reduce((sum, { downSeconds, stalledSeconds }) => sum + downSeconds + stalledSeconds, 0)
-  const total = (shownDays * dayMs) / 1_000
+  const total = ((today + 1 - watchedFrom) * dayMs) / 1_000
   const days = outageDays.map(({ date, downSeconds, stalledSeconds }) => ({
     tone: downSeconds > 0 ? 'danger' : 'warn',
     left: `${(100 * (Date.parse(date) / dayMs - first)) / shownDays}%`,
@@ -118,9 +120,11 @@ const Uptime = ({ network: { outageDays } }: { readonly network: NetworkStatusJs
   return (
     <section class="uptime" aria-label={text.uptime}>
       <p class="help">
-        {text.uptime}: {lost === 0 ? text.noIncidents : `${formatShare(Math.max(0, total - lost), total)} ${text.withoutOutage}`}
+        {watchedFrom === first ? text.uptime : `${text.since} ${outagesSince}`}:{' '}
+        {lost === 0 ? text.noIncidents : `${formatShare(Math.max(0, total - lost), total)} ${text.withoutOutage}`}
       </p>
       <div class="days" role="img" aria-label={days.length === 0 ? text.noIncidents : days.map(({ title }) => title).join('; ')}>
+        {watchedFrom > first && <span class="unwatched" style={{ width: `${(100 * (watchedFrom - first)) / shownDays}%` }} />}
         {days.map(({ tone, left, title }) => (
           <span key={title} class={tone} style={{ left }} title={title} />
         ))}

@@ -11,12 +11,13 @@ import { Form, ShownOnce } from '../components/form.tsx'
 import { Menu } from '../components/menu.tsx'
 import { Table } from '../components/table.tsx'
 import { request, useRequest } from '../request.ts'
+import { accountTexts } from './account-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 import { loadSession, session } from './developer-session.ts'
 import { EmailAddress } from './email-address.tsx'
 import { RoleSelect } from '../components/role-select.tsx'
 
-const text = developerTexts.access
+const text = accountTexts.access
 
 /** What an owner is doing with one of the people. */
 interface PersonAction {

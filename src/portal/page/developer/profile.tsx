@@ -11,12 +11,13 @@ import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { signOutBy } from '../session-end.ts'
+import { accountTexts } from './account-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 import { loadSession, session } from './developer-session.ts'
 import { EmailAddress } from './email-address.tsx'
 import { useRemove } from './use-remove.ts'
 
-const text = developerTexts.profile
+const text = accountTexts.profile
 
 export const Profile = () => {
   const person = session.value?.person
@@ -47,7 +48,7 @@ const Person = ({ person }: { readonly person: PersonJson }) => {
       title={text.you}
       button={developerTexts.keys.save}
       send={save}
-      success={({ newEmail }) => (newEmail === null ? text.saved : `${developerTexts.access.confirmationSent} ${newEmail}`)}
+      success={({ newEmail }) => (newEmail === null ? text.saved : `${accountTexts.access.confirmationSent} ${newEmail}`)}
     >
       {errorOf => (
         <>
@@ -63,7 +64,7 @@ const Person = ({ person }: { readonly person: PersonJson }) => {
           <TextField label={developerTexts.keys.name} name="name" required value={person.name} error={errorOf('name')} />
           {canMail && (
             <TextField
-              label={person.email === null ? developerTexts.access.email : text.newEmail}
+              label={person.email === null ? accountTexts.access.email : text.newEmail}
               name="email"
               autocomplete="email"
               help={text.newEmailHelp}
@@ -129,19 +130,19 @@ const Identities = () => {
   if (found.length === 0) return <Notice text={identities.error.value} />
   return (
     <>
-      <h2>{developerTexts.access.identities}</h2>
+      <h2>{accountTexts.access.identities}</h2>
       <Notice text={error.value ?? identities.error.value} />
       <Table
-        caption={developerTexts.access.identities}
+        caption={accountTexts.access.identities}
         keyOf={identity => identity.id}
         rows={found}
         columns={[
-          { title: developerTexts.access.provider, cell: identity => identity.issuer },
-          { title: developerTexts.access.linked, isTime: true, cell: identity => formatTime(identity.linked) },
+          { title: accountTexts.access.provider, cell: identity => identity.issuer },
+          { title: accountTexts.access.linked, isTime: true, cell: identity => formatTime(identity.linked) },
           {
-            title: developerTexts.access.unlink,
+            title: accountTexts.access.unlink,
             cell: identity => (
-              <RowButton label={developerTexts.access.unlink} of={identity.issuer} onClick={() => remove(`/identities/${identity.id}`)} />
+              <RowButton label={accountTexts.access.unlink} of={identity.issuer} onClick={() => remove(`/identities/${identity.id}`)} />
             ),
           },
         ]}

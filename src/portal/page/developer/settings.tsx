@@ -13,10 +13,11 @@ import { showToast } from '../components/toast.tsx'
 import { Facts } from '../components/facts.tsx'
 import { formatMonth, formatSeconds, formatTime } from '../format.ts'
 import { get, request, useRequest } from '../request.ts'
+import { accountTexts } from './account-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 import { account, accountNameOf, loadAccount, session } from './developer-session.ts'
 
-const text = developerTexts.settings
+const text = accountTexts.settings
 
 /** What is the account's, not a person's. */
 export const Settings = () => {
