@@ -49,7 +49,7 @@ export const writeBundle = async (): Promise<void> => {
 }
 
 /**
- * Less text, which stays in memory: 0.5 MB of a gateway at rest. Names stay, for stacks and profiles. One character that is not ASCII makes V8
+ * A sixth less text, which stays in memory. Names stay, for stacks and profiles. One character that is not ASCII makes V8
  * keep two bytes for each of a file: 6 MB.
  */
 const minify = { compress: false, mangle: false, codegen: { removeWhitespace: true, asciiOnly: true } }

@@ -68,10 +68,15 @@ const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent', 'drained'] as
   (reason): NodeRestriction => ({ class: 'all', reason }),
 )
 
-type OperatorsNodes = Pick<DrainedNodes, 'of' | 'onReadmitted' | 'onChange'> & Partial<Pick<DrainedNodes, 'since'>>
+type OperatorsNodes = Pick<DrainedNodes, 'of' | 'since' | 'onReadmitted' | 'onChange'>
 
 const noNodes: ReadonlySet<string> = new Set()
-const noDrainedNodes: OperatorsNodes = { of: () => noNodes, onReadmitted: () => undefined, onChange: () => () => undefined }
+const noDrainedNodes: OperatorsNodes = {
+  of: () => noNodes,
+  since: () => undefined,
+  onReadmitted: () => undefined,
+  onChange: () => () => undefined,
+}
 
 /** The states of all nodes of this process. The metrics are taken from them. */
 export class NodeStatuses {
@@ -117,7 +122,7 @@ export class NodeStatuses {
   read(): readonly NodeStatus[] {
     return Array.from(this.#nodes, ({ network, upstream, read }) => {
       const status = read()
-      const since = this.#drainedNodes.since?.({ network, upstream })
+      const since = this.#drainedNodes.since({ network, upstream })
       return { network, upstream, ...status, ...(since !== undefined && { lastRestrictions: drainedSince(status, since) }) }
     })
   }

@@ -62,9 +62,12 @@ export const openFailover = (
     },
   }
   const metrics = createMetricsRegistry()
-  const nodes = new NodeStatuses(metrics, { of: () => drained ?? none, onReadmitted: () => undefined, onChange: () => () => undefined }).of(
-    'devnet',
-  )
+  const nodes = new NodeStatuses(metrics, {
+    of: () => drained ?? none,
+    since: () => undefined,
+    onReadmitted: () => undefined,
+    onChange: () => () => undefined,
+  }).of('devnet')
   const services = { methods: shippedMethods, upstreamClient, clock, log, metrics, nodes, ...(heads && { heads }) }
   const stage = createStage(failover, { upstreams: [node('a'), node('b')], breaker, ...options }, services)
   t.teardown(() => stage.stop?.())

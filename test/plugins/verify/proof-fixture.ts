@@ -136,6 +136,7 @@ export const openProofs = (
     heads: heads as unknown as Heads,
     nodes: new NodeStatuses(createMetricsRegistry(), {
       of: () => new Set(drained),
+      since: () => undefined,
       onReadmitted: () => undefined,
       onChange: () => () => undefined,
     }).of('devnet'),

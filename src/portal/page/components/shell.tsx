@@ -219,7 +219,7 @@ const Problems = ({ of }: { readonly of: PageEntry['problems'] }) =>
     </Badge>
   )
 
-/** Where the menu is closed, the first of its pages that has some tells. */
+/** Beside a closed menu: those of the first page with an error, else of the first with a warning. */
 const WorstProblems = ({ pages }: Pick<ShellProps, 'pages'>) => {
   const found = pages.flatMap(({ problems }) => (problems !== undefined && problems.count > 0 ? [problems] : []))
   return <Problems of={found.find(({ tone }) => tone === 'danger') ?? found[0]} />
