@@ -1,5 +1,4 @@
 import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
 import { configId, reloadGatewayConfig } from '../core/config-changes.ts'
@@ -7,6 +6,7 @@ import { version } from '../core/version.ts'
 import { Reloader } from '../core/reloader.ts'
 import type { PreparedReload, ReadConfig } from '../core/reloader.ts'
 import { AcceptedConnections } from '../runtime/connection-handover.ts'
+import { listen } from '../server/http-server.ts'
 import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
@@ -51,9 +51,11 @@ export const openPrimary = async (
     for (const closer of closers.splice(0)) await closer(graceMs)
   }
   try {
-    const rpc = await resolvePort(config.gateway.listen.rpc)
     const metrics = createMetricsRegistry()
     collectProcessMetrics(metrics, version, systemClock)
+    const connections = openConnections(config.gateway, { log, metrics })
+    closers.push(async () => connections.closeUnused())
+    const rpc = await reservePort(config.gateway.listen.rpc, connections)
     const isServed = (network: string) => current.networks.some(({ name }) => name === network)
     const errorCategoryOf: SharedHeadsOptions['errorCategoryOf'] = network => (error, method) =>
       current.networks.find(({ name }) => name === network)?.methods.errorCategory(error, method)
@@ -64,7 +66,7 @@ export const openPrimary = async (
     const tls = openTlsCertificate(config.gateway.listen, { clock: systemClock, log, metrics })
     closers.push(async () => tls?.stop())
     const poolOptions = {
-      ...poolOptionsOf(config, { dir, env, metrics, log, sharedHeads, stopTimeoutMs: stopTimeoutMs() }),
+      ...poolOptionsOf(config, { dir, env, metrics, connections, sharedHeads, stopTimeoutMs: stopTimeoutMs() }),
       tlsTexts: () => tls?.texts,
     }
     const pool = await openWorkerPool(poolOptions, systemClock, log)
@@ -130,15 +132,17 @@ interface PoolContext {
   readonly dir: string
   readonly env: Readonly<Record<string, string>>
   readonly metrics: MetricsRegistry
-  readonly log: RootLog
+  readonly connections: AcceptedConnections
   readonly sharedHeads: SharedHeads
   readonly stopTimeoutMs: number
 }
 
 /** Workers run this program again. What they ask for is answered by the rate limits or by the heads. */
-const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHeads, stopTimeoutMs }: PoolContext): WorkerPoolOptions => {
-  const { workers: size, limits } = config.gateway
-  const { recordRefused } = new RefusedSockets({ clock: systemClock, log, metrics })
+const poolOptionsOf = (
+  config: ValidConfig,
+  { dir, env, metrics, connections, sharedHeads, stopTimeoutMs }: PoolContext,
+): WorkerPoolOptions => {
+  const { workers: size } = config.gateway
   const rateLimits = new SharedRateLimits(systemClock, size)
   return {
     exec: process.argv[1] ?? '',
@@ -147,10 +151,7 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHead
     size,
     stopTimeoutMs,
     metrics,
-    connections: new AcceptedConnections({
-      maxPending: maxCallerSockets(limits.connections),
-      onRefused: reason => recordRefused('caller', reason),
-    }),
+    connections,
     handlersOf: worker => ({
       ...sharedHeads.handlersOf(worker),
       takeTokens: ({ request, most }, reply) => reply(rateLimits.take(request, most)),
@@ -185,15 +186,25 @@ const openSharedHeads = async (
   }
 }
 
-/** The address with port 0 replaced by a free port: a worker that is started later must get the same port. */
-const resolvePort = (address: Address): Promise<Address> => {
-  if (address.port !== 0) return Promise.resolve(address)
-  return new Promise((resolve, reject) => {
-    const probe = createServer()
-    probe.once('error', reject)
-    probe.listen(0, address.host, () => {
-      const { port } = probe.address() as AddressInfo // a TCP server has no other kind of address
-      probe.close(() => resolve({ ...address, port }))
-    })
+const openConnections = (
+  { limits }: GatewayConfig,
+  { log, metrics }: { readonly log: RootLog; readonly metrics: MetricsRegistry },
+): AcceptedConnections => {
+  const { recordRefused } = new RefusedSockets({ clock: systemClock, log, metrics })
+  return new AcceptedConnections({
+    maxPending: maxCallerSockets(limits.connections),
+    onRefused: reason => recordRefused('caller', reason),
   })
+}
+
+/**
+ * The address with port 0 replaced by a free port, which is kept for the workers: they ask for it seconds later, and all of them for the same one.
+ * A port that the operator has chosen is opened by the first worker, so that callers are refused until it can answer. Rejects with ListenError.
+ */
+const reservePort = async (address: Address, connections: AcceptedConnections): Promise<Address> => {
+  if (address.port !== 0) return address
+  const server = createServer()
+  const port = await listen(server, address)
+  connections.reserve(server)
+  return { ...address, port }
 }

@@ -1,6 +1,7 @@
 import type { Worker } from 'node:cluster'
 import { Server } from 'node:net'
 import { getSystemErrorName } from 'node:util'
+import { listeningHandleOf } from './accept-queue.ts'
 import type { QueueingHandle } from './accept-queue.ts'
 
 /** A worker gets one connection at a time for each port. More without an acknowledgment mean that Node names its messages anew. */
@@ -95,6 +96,15 @@ export class AcceptedConnections {
   /** Undefined while there is none. */
   get listening(): QueueingHandle | undefined {
     return this.#listening
+  }
+
+  /** The first worker is to listen on the socket of this server, which holds its port until then. What connects before is closed. */
+  reserve(server: Server): void {
+    const handle = listeningHandleOf(server) as ListeningHandle | undefined // its connections are in the same bindings
+    if (handle === undefined) return
+    handle.onconnection = (_status, connection) => connection?.close()
+    this.#keepOpen(handle)
+    this.#listening = handle
   }
 
   /** To be called when a worker is started. */

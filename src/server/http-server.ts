@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Server as TcpServer } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Address } from '../config/types.ts'
 import { refuse } from '../plugin/reply.ts'
@@ -46,7 +46,7 @@ export const createHttpServer = (serve: RequestListener, { tls }: HttpServerOpti
 }
 
 /** Resolves with the port that it listens on; port 0 takes a free one. */
-export const listen = (server: Server, address: Address): Promise<number> =>
+export const listen = (server: TcpServer, address: Address): Promise<number> =>
   new Promise((resolve, reject) => {
     // Errors of accept() come later, and end nothing.
     server.on('error', (error: NodeJS.ErrnoException) => reject(new ListenError(explainListenError(error, address))))

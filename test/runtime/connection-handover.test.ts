@@ -1,7 +1,8 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import { EventEmitter, once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from '../support/tap.ts'
@@ -110,6 +111,28 @@ t.test('in this version of Node, connections that were held are handed out in tu
   const received = await responses
   t.same(new Set(received), new Set([first.pid, second.pid]))
   t.match(await text(connect(first.port, '127.0.0.1')), /^\d+$/, 'later ones do not wait')
+})
+
+t.test('in this version of Node, a free port is kept from the moment that it was taken until the workers listen on it', async t => {
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
+  const connections = new AcceptedConnections({ maxPending: 10, onRefused: reason => t.fail(String(reason)) })
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port: reserved } = server.address() as AddressInfo
+  connections.reserve(server)
+  const isTaken = async () => {
+    const [error] = (await once(createServer().listen(reserved, '127.0.0.1'), 'error')) as [NodeJS.ErrnoException]
+    return error.code === 'EADDRINUSE'
+  }
+  t.ok(await isTaken())
+  t.equal(await text(connect(reserved, '127.0.0.1')), '', 'nobody has been told of it: what connects is closed')
+  const [first, second] = [await startFound(t, connections), await startFound(t, connections)]
+  t.same([first.port, second.port], [reserved, reserved])
+  t.ok(await isTaken())
+  const responses = await Promise.all([1, 2].map(() => text(connect(reserved, '127.0.0.1'))))
+  t.same(new Set(responses), new Set([first.pid, second.pid]))
+  connections.endListening()
+  t.equal(await text(connect(reserved, '127.0.0.1')).catch((error: NodeJS.ErrnoException) => error.code), 'ECONNREFUSED')
 })
 
 t.test('in this version of Node, the port stays open while all workers are dead, and the next worker gets who has connected', async t => {

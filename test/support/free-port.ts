@@ -1,13 +1,21 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
+
+/** Below the ports that systems choose for connections: between its choice and its use, no connection of another test takes one. */
+const [lowestPort, portCount] = [16_384, 16_000]
 
 /** A port that nobody listens on now. */
 export const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo // a TCP server has no other kind of address
-  server.close()
-  await once(server, 'close')
-  return port
+  for (;;) {
+    const port = lowestPort + Math.floor(Math.random() * portCount)
+    const server = createServer().listen(port, '127.0.0.1')
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    )
+    if (!isFree) continue
+    server.close()
+    await once(server, 'close')
+    return port
+  }
 }
