@@ -83,7 +83,7 @@ const whileFinal = (finalityVersion: number): Validity => ({ ...until(Infinity),
 
 /** A range that is too wide for one node may not be for another, which was not requested, or has failed. A partner's limits end with the outage. */
 const isTooLargeQuery = ({ kind, category, retryElsewhere, source }: Failure): boolean =>
-  source !== 'partner' && (kind === 'tooMany' || (category === 'rangeTooWide' && retryElsewhere !== true))
+  source !== 'partner' && retryElsewhere !== true && (kind === 'tooMany' || category === 'rangeTooWide')
 
 /** Whether such results are cached: null, and what is not mined, may be another with the next call. */
 export const isCacheable = (policy: CachePolicy, { result, unexpectedType }: Result): boolean => {

@@ -43,7 +43,7 @@ export class CallFailover implements Alternatives {
     while (reply === undefined && !this.#isRetryBudgetExhausted) {
       const node = this.#pickNode() ?? (await this.#waitForNode())
       if (node === undefined) break
-      reply = this.#rejected.hasFailed ? await this.#retry(node) : this.#finalOf(await this.#request(node), node)
+      reply = this.#rejected.hasFailed ? await this.#retry(node) : await this.#requestFirst(node)
     }
     reply ??= (await this.#forward()) ?? this.#lastReply
     this.#rejected.releaseAllBut(reply)
@@ -103,6 +103,13 @@ export class CallFailover implements Alternatives {
     return this.#pickNode()
   }
 
+  /** The first attempt: the final reply. What the partner is asked before, and what the call has waited for a node, counts as its time too. */
+  async #requestFirst(node: UpstreamNode): Promise<Reply | undefined> {
+    if (!this.#hasWaited && node !== this.#selection.partner) return this.#finalOf(await this.#request(node), node)
+    const reply = await this.#requestWithinMaxTime(node)
+    return reply === undefined ? retryTimeout(node) : this.#finalOf(reply, node)
+  }
+
   /** An attempt after a failed one: the final reply, undefined when another node may be tried. Without time the best reply so far is final. */
   async #retry(node: UpstreamNode): Promise<Reply | undefined> {
     const { nodes, methodClass } = this.#selection
@@ -147,7 +154,7 @@ export class CallFailover implements Alternatives {
     if (!this.#rejected.isOutage || partner?.isUsable(methodClass) !== true) return undefined
     if (hasFailed && !this.#mayRetry) return undefined
     nodes.retries.partner.add()
-    if (!hasFailed) return this.#finalOf(await this.#request(partner), partner)
+    if (!hasFailed) return this.#requestFirst(partner)
     const reply = await this.#requestWithinMaxTime(partner)
     if (reply === undefined) return this.#rejected.best ?? retryTimeout(partner)
     return this.#finalOf(await this.#resolveDuplicate(reply, partner), partner)

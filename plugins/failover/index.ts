@@ -6,7 +6,7 @@ import { CallFailover } from './call-failover.ts'
 import { createUpstreamCapabilities } from './upstream-capabilities.ts'
 import { checkTargetOptions, failoverOptions } from './failover-options.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { createNodeSelector, forwarding, singleAttempt } from './node-selection.ts'
+import { createNodeSelector, variantOf } from './node-selection.ts'
 import { openNodes } from './open-nodes.ts'
 import { mayForward } from './partner-node.ts'
 
@@ -20,8 +20,8 @@ export default definePlugin({
   repeats: true,
   tracksHeads: true,
   vary(context, { partner }, origin) {
-    if (context.account.singleAttempt === true) return singleAttempt
-    return partner !== undefined && mayForward(partner, context, origin) ? forwarding : ''
+    const isForwarded = partner !== undefined && mayForward(partner, context, origin)
+    return variantOf({ isForwarded, isSingleAttempt: context.account.singleAttempt === true })
   },
   check({ upstreams, partner }, report) {
     const names = upstreams.map(upstream => upstream.name)

@@ -62,7 +62,12 @@ export class NodeAttempt extends Cancellation {
 
 /** The node answers this call later than usual. */
 export const late = ({ source, name: upstream }: Target): Failure =>
-  refuse('unavailable', { source, upstream, cause: 'upstream response late', retryElsewhere: true })
+  refuse('unavailable', { source, upstream, cause: lateCause, retryElsewhere: true })
+
+const lateCause = 'upstream response late'
+
+/** It says nothing about the call. */
+export const isLate = (reply: Reply): boolean => isFailure(reply) && reply.cause === lateCause
 
 /**
  * Ignored are replies that are no evidence of the health of the node: rate limits, the gateway's own limits, a query that

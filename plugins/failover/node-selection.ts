@@ -8,10 +8,23 @@ import { capableOf } from './upstream-capabilities.ts'
 import type { UpstreamCapabilities } from './upstream-capabilities.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
-/** The variant of calls that get one attempt. */
-export const singleAttempt = 'single-attempt'
-/** The variant of calls that may go to the partner. */
-export const forwarding = 'forwarding'
+/** What of its caller a call goes by. */
+interface CallerRights {
+  /** The call may go to the partner. */
+  readonly isForwarded: boolean
+  /** The call gets one attempt. */
+  readonly isSingleAttempt: boolean
+}
+
+/** The variant of calls of such callers. */
+export const variantOf = ({ isForwarded, isSingleAttempt }: CallerRights): string =>
+  isSingleAttempt ? (isForwarded ? 'single-attempt forwarding' : 'single-attempt') : isForwarded ? 'forwarding' : ''
+
+/** Of a call without a caller, none. */
+const rightsOf = (variant = ''): CallerRights => ({
+  isForwarded: variant.endsWith('forwarding'),
+  isSingleAttempt: variant.startsWith('single-attempt'),
+})
 
 /** The nodes that a call may use, and how it may be repeated. */
 export interface NodeSelection {
@@ -58,8 +71,9 @@ export const createNodeSelector = (
     const candidates = sortByRank(capable, node =>
       rank(node.isDeprioritized(request) ? 1 : 0, fitnessOf?.(node.name) ?? 0, heads.rankOf(node.name, block), ...turnOf(node)),
     )
-    const partner = variant === forwarding ? partnerNode : undefined
-    const mayRetry = variant !== singleAttempt && method?.retryable !== false
+    const { isForwarded, isSingleAttempt } = rightsOf(variant)
+    const partner = isForwarded ? partnerNode : undefined
+    const mayRetry = !isSingleAttempt && method?.retryable !== false
     const mayHedge = hasAlternatives && mayRetry && method?.idempotent === true
     const isHedgeable = mayHedge && methods.isHedgedClass(methodClass)
     const isHedgedWhenSilent = mayHedge && !isHedgeable && methods.heavyClasses.has(methodClass)

@@ -1,6 +1,7 @@
 import { copyReply, isFailure, refuse, releaseResult } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request } from '../../src/plugin/plugin.ts'
 import type { Clock } from '../../src/plugin/internal.ts'
+import { isLate } from './node-attempt.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
 // Whether a call is tried again, and what bounds how often.
@@ -48,7 +49,7 @@ export class RejectedReplies {
     this.#replies.push({ node, reply })
     this.hasFailed ||= reply.source !== 'gateway'
     if (!isFailure(reply)) this.#unexpectedResult ??= reply
-    else if (reply.retryElsewhere === true) this.bestFailure = betterFailure(this.bestFailure, reply)
+    else if (reply.retryElsewhere === true && !isLate(reply)) this.bestFailure = betterFailure(this.bestFailure, reply)
     else if (reply.source === 'gateway') this.#isAtConcurrencyLimit = true
   }
 
@@ -69,7 +70,7 @@ export class RejectedReplies {
   }
 }
 
-/** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
+/** Nodes failed first or were waited for, so that the time was over: not the fault of the caller, so the call costs nothing. */
 export const retryTimeout = ({ name: upstream, target: { source } }: UpstreamNode): Failure =>
   refuse('timeout', { source, upstream, fault: 'upstream' })
 

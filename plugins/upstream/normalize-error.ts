@@ -1,7 +1,7 @@
 import { blockSelectorOf, copyReply, refuse } from '../../src/plugin/plugin.ts'
 import type { BlockSelector, Failure, Json, Method, Request } from '../../src/plugin/plugin.ts'
 import type { ErrorCategory, MethodTable } from '../../src/plugin/internal.ts'
-import { normalizeTooManyResults, readSuggestedRange } from './too-many-results.ts'
+import { isLimitLower, normalizeTooManyResults, readSuggestedRange } from './too-many-results.ts'
 
 /** The failure as the caller gets it: the same for every node and provider. */
 export const normalizeError = (failure: Failure, request: Request, methods: MethodTable): Failure => {
@@ -44,8 +44,14 @@ const asReported: ErrorNormalizer = failure => failure
 
 const retryOtherNode = (failure: Failure): Failure => copyReply(failure, { retryElsewhere: true })
 
-const tooManyResults: ErrorNormalizer = (failure, { method, blocks }) =>
-  method?.maxResults === undefined ? failure : normalizeTooManyResults(failure, method.maxResults, blocks)
+/** `isOwnLimit`: whether the node has a limit that another may not have. */
+const tooManyResults =
+  (isOwnLimit: (failure: Failure, maxResults: number) => boolean): ErrorNormalizer =>
+  (failure, { method, blocks }) => {
+    if (method?.maxResults === undefined) return failure
+    const refusal = normalizeTooManyResults(failure, method.maxResults, blocks)
+    return isOwnLimit(failure, method.maxResults) ? retryOtherNode(refusal) : refusal
+  }
 
 /** A live node could not finish in time. Whether that is due to the query shows where the other calls of the node are known. */
 const queryTimeout: ErrorNormalizer = (failure, { method, blocks }) => {
@@ -87,7 +93,8 @@ const providerFault =
 const normalizers: Readonly<Record<ErrorCategory, ErrorNormalizer>> = {
   reverted: asReported,
   alreadyKnown: asReported,
-  tooMany: tooManyResults,
+  tooMany: tooManyResults(isLimitLower),
+  tooLarge: tooManyResults(() => true),
   rangeTooWide,
   timeout: queryTimeout,
   blockNotFound: retryOtherNode,

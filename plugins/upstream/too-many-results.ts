@@ -23,13 +23,22 @@ export const refuseLongResult = async (
   return refuseTooManyResults(maxResults, { data, source, upstream })
 }
 
-/** A node has refused a query by its own limit. That limit may be higher: what exceeds it exceeds the method's limit too. */
+/** A node has refused a query by its own limit. */
 export const normalizeTooManyResults = (
   { error, source, upstream, category }: Failure,
   maxResults: number,
   blocks: BlockSelector | undefined,
 ): Failure =>
   refuseTooManyResults(maxResults, { source, upstream, category, data: { ...readSuggestedRange(error, blocks), limit: maxResults } })
+
+/** Whether the error names a limit below that of the method. What exceeds a higher one exceeds both. */
+export const isLimitLower = ({ error }: Failure, maxResults: number): boolean => {
+  const [, limit] = limitPattern.exec(error.message.slice(0, maxSearchedChars)) ?? []
+  return limit !== undefined && Number(limit.replaceAll(',', '')) < maxResults
+}
+
+/** `more than 10000 results`, `max results 20000`, `max logs per response is 20000`, `exceeds limit of 10000`. */
+const limitPattern = /(?:more than|max results|per response is|limit of) (\d[\d,]{0,15})/i
 
 /**
  * Nodes return logs in the order of blocks, so all blocks before the block of log number `limit + 1` fit. Only `{ limit }`

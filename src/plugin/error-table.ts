@@ -63,6 +63,7 @@ export const errorCategories = [
   'reverted',
   'alreadyKnown',
   'tooMany',
+  'tooLarge',
   'rangeTooWide',
   'timeout',
   'blockNotFound',

@@ -121,8 +121,8 @@ const failedBlockData = (failure: Failure, method: string, errorCategory: Method
   const category = error && errorCategory(error, method)
   if (error === undefined || (category !== undefined && healthCategories.has(category))) return undefined
   // The code alone may also mean a limit of the rate.
-  const isTooMany = errorCategory({ code: 0, message: error.message }, method) === 'tooMany'
-  return isTooMany ? { exceededLimit: error.message } : { refusal: error.message }
+  const limit = errorCategory({ code: 0, message: error.message }, method)
+  return limit === 'tooMany' || limit === 'tooLarge' ? { exceededLimit: error.message } : { refusal: error.message }
 }
 
 /** These say that the node, or the provider, cannot answer now. */

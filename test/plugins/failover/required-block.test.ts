@@ -1,6 +1,8 @@
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
-import type { Json } from '../../../src/plugin/call.ts'
+import type { Call, ContextKey, Json } from '../../../src/plugin/call.ts'
+import { refuse } from '../../../src/plugin/reply.ts'
+import type { Reply } from '../../../src/plugin/reply.ts'
 import { fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
@@ -15,8 +17,16 @@ const openLagging = async (t: Pick<Test, 'teardown'>, lagBlocks = 1) => {
   catchUp(100 - lagBlocks)
   await model.recordCall()
   let isFailing = false
-  const responders = { a: () => fakeResult('a'), b: () => (isFailing ? failure('b') : fakeResult('b')) }
-  const { request, requested } = openFailover(t, responders, {}, { heads: model.heads })
+  let isHanging = false
+  const hang = ({ signal, origin }: Call<ContextKey>) =>
+    new Promise<Reply>(resolve =>
+      (signal ?? origin.signal).addEventListener('abort', () => resolve(refuse('unavailable', { fault: 'caller' }))),
+    )
+  const responders = {
+    a: (call: Call<ContextKey>) => (isHanging ? hang(call) : fakeResult('a')),
+    b: () => (isFailing ? failure('b', { unresponsive: true }) : fakeResult('b')),
+  }
+  const { request, requested, clock: callClock } = openFailover(t, responders, {}, { heads: model.heads })
   t.teardown(model.stop)
   const call = (method: string, ...params: readonly Json[]) => request(fakeCall(method, params)).then(valueOrErrorCode)
   return {
@@ -24,9 +34,18 @@ const openLagging = async (t: Pick<Test, 'teardown'>, lagBlocks = 1) => {
     catchUp,
     call,
     requested,
+    /** Time passes for heads and for calls. */
+    advanceAll: async (ms: number) => {
+      callClock.advance(ms)
+      await model.advance(ms)
+    },
     /** From now on `b` answers polls, but no calls. */
     failCalls: () => {
       isFailing = true
+    },
+    /** From now on `a` answers polls, but no calls. */
+    hangCalls: () => {
+      isHanging = true
     },
   }
 }
@@ -99,6 +118,25 @@ t.test('the call waits no longer than until a node that has the block may be req
   t.equal(valueOrErrorCode(await second), 'b')
   await model.advance(4000)
   t.equal(valueOrErrorCode(await first), -32002, 'a node is requested once in a call')
+})
+
+t.test('what a call has waited for a node counts as its time', async t => {
+  const { call, catchUp, advanceAll, settle, requested, failCalls, hangCalls } = await openLagging(t)
+  failCalls()
+  hangCalls()
+  const getLogs = () => call('eth_getLogs', { fromBlock: '0x60', toBlock: 'latest' })
+  const replies: unknown[] = []
+  void getLogs().then(reply => replies.push(reply))
+  await settle()
+  void getLogs().then(reply => replies.push(reply))
+  await advanceAll(3500)
+  catchUp(100)
+  await advanceAll(300)
+  t.same(requested, ['b', 'a', 'a'], 'the breaker of b has opened before the second call')
+  await advanceAll(6100)
+  t.same(replies, [])
+  await advanceAll(100)
+  t.same(replies, [-32005, -32005])
 })
 
 t.test('when no node gets the block within 4 s, no node is asked', async t => {

@@ -175,6 +175,20 @@ t.test('a call of an account that gets a single attempt', async t => {
     t.equal(valueOrErrorCode(await request(getLogs())), 'b')
   })
 
+  t.test('is sent to the partner alone, if no own node can be asked', async t => {
+    const { request, requested, requestMany } = openFailover(
+      t,
+      { ...failing, a: () => failure('a', { unresponsive: true }) },
+      { partner, upstreams: [node('a')] },
+    )
+    await requestMany(1)
+    requested.length = 0
+    t.equal(valueOrErrorCode(await request(getLogs(single))), 'p')
+    t.same(requested, ['p'])
+    const other = { account: { ...single.account, plan: { ...single.account.plan, forwarding: false } } }
+    t.equal(valueOrErrorCode(await request(getLogs(other))), -32002, 'where the plan qualifies')
+  })
+
   t.test('is sent to the next node if the first was not requested', async t => {
     const { request, requested } = openFailover(t, { ...failing, a: () => refuse('unavailable', { source: 'gateway', upstream: 'a' }) })
     t.equal(valueOrErrorCode(await request(getLogs(single))), 'b')

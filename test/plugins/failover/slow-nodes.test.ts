@@ -8,11 +8,15 @@ import type { Responder } from './failover-fixture.ts'
 
 t.test('a node that does not answer in time', async t => {
   /** Node `a` answers 100 calls, and from then on what `respond` says. */
-  const openWithFailingNode = async (respond: Responder, options: object = {}) => {
+  const openWithFailingNode = async (respond: Responder, options: object = {}, respondOfOther: Responder = () => fakeResult('b')) => {
     let isFailing = false
     const opened = openFailover(
       t,
-      { b: () => fakeResult('b'), c: () => fakeResult('c'), a: call => (isFailing ? respond(call) : fakeResult('a')) },
+      {
+        b: call => (isFailing ? respondOfOther(call) : fakeResult('b')),
+        c: () => fakeResult('c'),
+        a: call => (isFailing ? respond(call) : fakeResult('a')),
+      },
       { hedge: true, ...options },
       { respondToProbe: () => fakeResult('0x1') },
     )
@@ -50,6 +54,21 @@ t.test('a node that does not answer in time', async t => {
     fail(true)
     t.ok((await requestEach10ms()).every(reply => valueOrErrorCode(reply) === 'b'))
   })
+
+  t.test(
+    'leaves no trace in the answer where the others fail: no upstream can answer, and the caller is told when to try again',
+    async t => {
+      const { request, advance, fail } = await openWithFailingNode(hang, { hedge: false }, () => failure('b'))
+      fail(true)
+      const replies: Reply[] = []
+      for (let i = 0; i < 20; i++) {
+        void request(getReceipt()).then(reply => replies.push(reply))
+        await advance(10)
+      }
+      t.ok(replies.length > 0)
+      for (const reply of replies) t.match(reply, { kind: 'unavailable', source: 'gateway', retryAfter: Number })
+    },
+  )
 
   t.test('keeps its calls where no other node is', async t => {
     const { request, fail, advance, countOf, log } = await openWithFailingNode(hang, { upstreams: [node('a')] })

@@ -56,6 +56,19 @@ const cases: readonly (readonly [what: string, charge: 'charged' | 'free', next:
     ],
   ],
   [
+    'a limit of a node that is lower, or one of bytes, may be that of this node alone',
+    charged,
+    retried,
+    [logs, error(-32005, 'query returned more than 5000 results'), tooMany({ limit: 10_000 })],
+    [logs, error(-32003, 'response too large'), tooMany({ limit: 10_000 })],
+    [
+      logs,
+      error(-32602, 'Log response size exceeded. Based on your parameters, this block range should work: [0x1, 0x9]'),
+      tooMany({ from: '0x1', to: '0x9', limit: 10_000 }),
+    ],
+    [logs, error(-32005, 'limit exceeded'), tooMany({ limit: 10_000 })],
+  ],
+  [
     "a timeout is the contract's error",
     free,
     retried,

@@ -76,6 +76,8 @@ t.test('a transaction has no receipt while it is pending, and has it once a bloc
   let result: Json = null
   const gateway = await open({ eth_getTransactionReceipt: () => ({ result }) })
   t.strictSame((await gateway.call('eth_getTransactionReceipt', [hashOf(1)])).result, null)
+  result = { ...receipt, blockHash: null, blockNumber: null, transactionIndex: null }
+  t.strictSame((await gateway.call('eth_getTransactionReceipt', [hashOf(1)])).result, null, 'of a node that has one all the same')
   result = receipt
   await gateway.advance('12s')
   t.strictSame((await gateway.call('eth_getTransactionReceipt', [hashOf(1)])).result, receipt)

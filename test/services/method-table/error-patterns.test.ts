@@ -27,7 +27,7 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
     logs,
     -32602,
     'Log response size exceeded. You can make eth_getLogs requests with up to a 2K block range and no limit on the response size, or you can request any block range with a cap of 10K logs in the response. Based on your parameters and the response size limit, this block range should work: [0x0, 0xd043b8]',
-    'tooMany',
+    'tooLarge',
   ],
   [
     logs,
@@ -61,7 +61,7 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [logs, -32602, "can't specify fromBlock/toBlock with blockHash", 'invalidParams'],
   [logs, -32000, 'exceed max addresses or topics per search position', 'rangeTooWide'],
   [logs, -32602, 'invalid argument 0: exceed max topics', 'rangeTooWide'],
-  [logs, -32003, 'response too large', 'tooMany'],
+  [logs, -32003, 'response too large', 'tooLarge'],
   [logs, -32002, 'request timed out', 'timeout'],
   [logs, -32000, 'context canceled', 'timeout'],
   [state, -32602, 'invalid argument 0: hex string has length 4, want 40 for common.Address', 'invalidParams'],
@@ -149,7 +149,7 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [logs, -32000, 'logs matched by query exceeds limit of 10000', 'tooMany'],
   [logs, -32000, 'Max range: 800', 'rangeTooWide'],
   [logs, -32602, 'eth_getLogs is limited to 1024 block range', 'rangeTooWide'],
-  [logs, -32020, 'backend response too large', 'tooMany'],
+  [logs, -32020, 'backend response too large', 'tooLarge'],
   [logs, -32011, 'no backend is currently healthy to serve traffic', 'noBackend'],
   [state, -32016, 'over rate limit', 'rateLimited'],
   [state, -32001, 'rpc method is not whitelisted', 'methodNotFound'],
@@ -159,7 +159,7 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [logs, -32000, 'requested too many blocks from 1 to 9999, maximum is set to 2048', 'rangeTooWide'],
   [logs, -32602, 'Block range limit exceeded. See more details at https://docs.example.org', 'rangeTooWide'],
   [logs, -32000, 'block range greater than 1024 max, requested: 2000', 'rangeTooWide'],
-  [logs, -32005, 'limit exceeded', 'tooMany'],
+  [logs, -32005, 'limit exceeded', 'tooLarge'],
   [state, -32005, 'limit exceeded', 'rateLimited'],
   // Recognized by code alone
   [state, -32700, 'parse error', 'requestRejected'],
@@ -236,7 +236,7 @@ t.test('each issue of an entry has its path', async t => {
       ({ path, message, hint }) => `${path.join('/')}: ${message}${hint === undefined ? '' : ` [${hint}]`}`,
     )
   t.strictSame(issues({ category: 'toMany', message: 'many' }), [
-    'errors/0/category: errors[0].category must be one of reverted, alreadyKnown, tooMany, rangeTooWide, timeout, blockNotFound, stateUnavailable, invalidParams, rateLimited, unauthorized, noBackend, methodNotFound, requestRejected, internal, not "toMany" [did you mean `tooMany`?]',
+    'errors/0/category: errors[0].category must be one of reverted, alreadyKnown, tooMany, tooLarge, rangeTooWide, timeout, blockNotFound, stateUnavailable, invalidParams, rateLimited, unauthorized, noBackend, methodNotFound, requestRejected, internal, not "toMany" [did you mean `tooMany`?]',
   ])
   t.strictSame(issues({ code: 1 }), ['errors/0: errors[0] needs "category"'])
   t.strictSame(issues({ category: 'noBackend' }), ['errors/0: errors[0] needs "code" or "message"'])
