@@ -1,10 +1,10 @@
-import { ClientOfflineError, RESP_TYPES, createClient } from '@redis/client'
+import { ClientOfflineError, ConnectionTimeoutError, RESP_TYPES, createClient } from '@redis/client'
 import type { Secret } from '../../plugin/secret.ts'
 import { systemClock } from '../../services/clock.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
-import { Backoff, TimeoutError, createSemaphore, sleep, withTimeout } from '../../util/async.ts'
+import { Backoff, TimeoutError, createSemaphore, sleep, withTimeout, withTimeoutOr } from '../../util/async.ts'
 import { StoreError, storeTimeoutMs } from '../store.ts'
-import { errorMessage, withFix, withoutScript } from './redis-errors.ts'
+import { SilentConnectionError, errorMessage, withFix, withoutScript } from './redis-errors.ts'
 import { createLocator } from './redis-locator.ts'
 import type { Locator } from './redis-locator.ts'
 
@@ -116,8 +116,15 @@ export class RedisConnection {
     const client = this.#client
     if (client?.isReady !== true) return
     const text = `tollgate ${(this.#pingCount += 1)}`
-    const reply = await client.sendCommand(['PING', text]).catch(() => text)
-    if (reply !== text) this.#reconnect(client)
+    try {
+      const reply: unknown = await withTimeout(systemClock, maxSilenceMs, client.sendCommand(['PING', text]))
+      if (reply === text) return
+    } catch (error) {
+      // Any other error is that of a connection that was lost.
+      if (!(error instanceof TimeoutError) || client !== this.#client) return
+      this.#reportError(new SilentConnectionError())
+    }
+    this.#reconnect(client)
   }
 
   /** Drops a connection that is lost or hangs, with its commands in flight: a new connection is faster than a reply on the old one. */
@@ -195,13 +202,22 @@ export class RedisConnection {
       this.#reportError(error)
       this.#reconnect(client)
     })
+    let isConnected = false
+    client.once('connect', () => {
+      isConnected = true
+    })
+    const connecting = client.connect()
     try {
-      await client.connect()
+      await withTimeoutOr(systemClock, connectTimeoutMs, connecting, () => {
+        throw isConnected ? new SilentConnectionError() : new ConnectionTimeoutError()
+      })
       if (!(await this.#locator.leadsTo(url))) throw new StoreError('the primary was replaced')
       if (!client.isReady) throw new ClientOfflineError()
       return client
     } catch (error) {
       client.destroy()
+      // It has no socket to destroy until it is connected, which may come late.
+      void connecting.then(() => client.destroy(), noop)
       throw error
     }
   }
@@ -247,7 +263,8 @@ const binaryReply = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
 const createRedisClient = (url: Secret): Client =>
   clientTemplate.duplicate({
     url: url.reveal(),
-    socket: { connectTimeout: connectTimeoutMs, socketTimeout: idleSocketTimeoutMs, reconnectStrategy: false },
+    // The timers of a socket count time in which this process did not run, as withTimeout() does not: a connection to a healthy Redis would be lost.
+    socket: { connectTimeout: 3 * connectTimeoutMs, reconnectStrategy: false },
   })
 
 /** Never connects. To make a client takes 15 ms or more, as its commands are added then; a copy takes 0.2 ms. */
@@ -275,7 +292,7 @@ const maxConcurrentCommands = 1_000
 
 /** A connection without a reply to two pings is dead, though TCP may not notice for minutes. */
 const pingIntervalMs = 1_000
-const idleSocketTimeoutMs = 2_000
+const maxSilenceMs = 2 * pingIntervalMs
 
 const noop = (): void => undefined
 

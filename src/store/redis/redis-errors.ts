@@ -1,9 +1,17 @@
 import { ClientOfflineError, SocketTimeoutError } from '@redis/client'
 import { StoreError } from '../store.ts'
 
+/** Redis takes connections, and answers nothing. */
+export class SilentConnectionError extends Error {
+  constructor() {
+    super('the connection is silent: Redis hangs, or cannot be reached')
+  }
+}
+
 /** The AggregateError of an attempt on several addresses has no message of its own, and that of a silent connection is no sentence. */
 export const errorMessage = (error: unknown): string => {
-  if (error instanceof SocketTimeoutError) return 'the connection is silent: Redis hangs, or cannot be reached'
+  // Of a Sentinel.
+  if (error instanceof SocketTimeoutError) return new SilentConnectionError().message
   if (error instanceof ClientOfflineError) return 'the connection was lost'
   if (error instanceof AggregateError) return errorMessage(error.errors[0])
   return shorten(error instanceof Error ? error.message : String(error))

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import { createServer as createTlsServer } from 'node:tls'
 import { createClient } from '@redis/client'
 import { isDeepStrictEqual } from 'node:util'
@@ -13,7 +14,8 @@ import { systemClock } from '../../../src/services/clock.ts'
 import { openStore } from '../../../src/store/open-store.ts'
 import { StoreEmptiedError } from '../../../src/store/store.ts'
 import { RedisConnection } from '../../../src/store/redis/redis-connection.ts'
-import { TestClock } from '../../support/fakes.ts'
+import { openLedger } from '../../../src/services/ledger/index.ts'
+import { TestClock, TestLog } from '../../support/fakes.ts'
 import { freePort } from '../../support/free-port.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import { bounded } from '../../support/bounded.ts'
@@ -105,6 +107,58 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
     await waitUntil(() => notifications > before)
     t.equal(notifications, before + 1, 'and each later change is notified once')
   })
+})
+
+/** This process does not run for so long, as on a machine with too much work. Then its timers are due, and what has arrived meanwhile is read after them. */
+const suspendProcess = async (ms: number): Promise<void> => {
+  await setImmediate()
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+  await setImmediate()
+}
+
+t.test('time in which this process does not run is not taken for silence of a redis', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  const store = await openStore(redis.address, systemClock)
+  t.teardown(() => store.close())
+  const log = new TestLog()
+  const ledger = openLedger(store, systemClock, { log })
+  t.teardown(() => ledger.stop())
+  await ledger.start()
+  const account = { id: 'acc_1', name: 'alice', plan: { name: 'core', dailyCredits: 1_000, forwarding: false } }
+  const clientIds = async () =>
+    Array.from(String(await redis.send('CLIENT', 'LIST')).matchAll(/^id=(\d+) .* name=tollgate /gm), ([, id]) => id)
+
+  t.test('a call that has come meanwhile is charged, on the same connection', async t => {
+    const before = await clientIds()
+    t.ok(before.length > 0)
+    await suspendProcess(2_500)
+    t.match(await ledger.charge(account, 80), { kind: 'charged' })
+    t.same(await clientIds(), before)
+    t.same(log.lines, [])
+  })
+
+  t.test('a connection that is being made is made', async t => {
+    const connection = new RedisConnection(redis.address, systemClock)
+    const opening = connection.open()
+    await suspendProcess(2_500)
+    await t.resolves(opening)
+    await connection.close()
+  })
+})
+
+t.test('a connection without replies to pings is dropped, also where no command waits', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  const causes: string[] = []
+  const connection = new RedisConnection(redis.address, systemClock, { onError: cause => causes.push(cause) })
+  t.teardown(() => connection.close())
+  await connection.open()
+  redis.pause()
+  await waitUntil(() => !connection.isReady)
+  t.equal(causes[0], 'the connection is silent: Redis hangs, or cannot be reached')
+  redis.resume()
+  await waitUntil(() => connection.isReady)
 })
 
 t.test('a redis that has lost all its data', { skip: skipWithoutRedis }, async t => {
