@@ -92,7 +92,8 @@ const runSteps = async ({ steps }: DeclarationPlan, onChange: (change: DeclaredC
 
 /** Changes nothing. */
 export const planAccounts = async (services: DeclarationServices, { accounts, prune }: DeclarationRequest): Promise<DeclarationPlan> => {
-  const rows = new Map((await services.store.accounts()).map(row => [row.name, row]))
+  const all = await services.store.accounts()
+  const rows = new Map(all.map(row => [row.name, row]))
   const declared: AccountPlan[] = []
   for (const account of accounts) declared.push(await planAccount(services, account, rows.get(account.name), prune))
   for (const { name } of accounts) rows.delete(name)
@@ -107,11 +108,22 @@ export const planAccounts = async (services: DeclarationServices, { accounts, pr
       ...emails.steps,
       ...(prune === 'none' ? [] : unlisted.map(row => removalOf(services, row))),
     ],
-    problems: [...declared.flatMap(plan => plan.problems), ...emails.problems],
+    problems: [...formerNameProblems(accounts, all), ...declared.flatMap(plan => plan.problems), ...emails.problems],
     kept: [...declared.flatMap(plan => plan.kept), ...(prune === 'none' ? unlisted.map(({ name }) => ({ account: name })) : [])],
     deleted: declared.flatMap(plan => plan.deleted),
     declaredCount: accounts.length,
   }
+}
+
+/** An account keeps its former names: it is found by them, and no other account gets one. */
+const formerNameProblems = (accounts: readonly DeclaredAccount[], rows: readonly AccountRow[]): readonly Problem[] => {
+  const namesNow = new Map(rows.flatMap(({ name, formerNames = [] }) => formerNames.map(former => [former, name] as const)))
+  return accounts.flatMap(({ name, problemAt }) => {
+    const nameNow = namesNow.get(name)
+    if (nameNow === undefined) return []
+    const hint = `write ${nameNow} in its place, or give another account a name that none has had`
+    return [problemAt([], `the account ${name} is called ${nameNow} now`, hint)]
+  })
 }
 
 /** What is to be done about one account. */

@@ -239,6 +239,29 @@ t.test('an address that somebody has taken meanwhile stays theirs', async t => {
   t.match(await findPersonByEmail(store, 'new@x.org'), { name: 'ann' })
 })
 
+t.test('a former name of an account is a problem of the file, also where another account is to have it', async t => {
+  const { apply, dryRun, exported, accounts, store } = await setUp(t, tempStore)
+  await accounts.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  const file = formatAccounts(await exported(), [])
+  const rename = async (name: string): Promise<void> => {
+    const found = await store.account('acc_1')
+    t.ok(found !== undefined && (await accounts.renameAccount(found, name)))
+  }
+  await rename('alice-corp')
+  const problem = { problems: ['the account alice is called alice-corp now'] }
+  t.match(await dryRun(file, 'all'), problem)
+  t.same(await apply(file, 'all'), { ...problem, changes: [] })
+  const both = 'accounts: { alice: { plan: growth }, alice-corp: { plan: growth } }'
+  t.same(await apply(both, 'all'), { ...problem, changes: [] })
+  t.match(await exported(), [{ name: 'alice-corp', plan: 'core' }])
+  t.match(await apply(file.replace('alice', 'alice-corp').replace('core', 'growth')), { problems: [], changes: { length: 1 } })
+  await rename('alice')
+  t.match(await apply(both), { problems: ['the account alice-corp is called alice now'] })
+  t.match(await apply(file), { problems: [], changes: [{ account: 'alice', change: 'changed' }] })
+  const renameFirst = () => rename('alice-corp')
+  t.match(await apply(file.replace('core', 'growth'), 'none', renameFirst), problem, 'a name that was given up while the file was applied')
+})
+
 t.test('an account that was removed for good comes back as a new one', async t => {
   const { apply, store, clock, exported } = await setUp(t, tempStore)
   const both = 'accounts: { acme: { plan: core }, bolt: { plan: core } }'
