@@ -207,6 +207,10 @@ t.test('queries of usage', async t => {
     t.same(await namesOf({ sort: 'used' }), [['bob 999', 'alice 830'], '2'])
     t.same(await namesOf({ sort: 'used', after: '2' }), [['carol 0'], undefined])
     t.same(await namesOf({ sort: 'used', search: 'A' }), [['alice 830', 'carol 0'], undefined])
+    const carol = await store.account('carol')
+    t.ok(carol !== undefined && (await store.renameAccount(carol, 'Umbrella')))
+    for (const sort of ['name', 'used'] as const)
+      t.same(await namesOf({ sort, search: 'CAROL', after: '' }), [['Umbrella 0'], undefined], 'by a former name')
   })
 
   t.test('the accounts near their limit, those whose calls have changed most, and what was told to accounts', async t => {

@@ -189,7 +189,7 @@ export const accountOperations = [
     input: {
       type: 'object',
       properties: {
-        search: { type: 'string', default: '', description: 'A part of the name or the label.' },
+        search: { type: 'string', default: '', description: 'A part of the name, a former name or the label.' },
         state: {
           type: 'string',
           enum: accountStates,

@@ -166,9 +166,11 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
 type PageReader = Omit<AccountPageOptions, 'sort'>
 
 const isFound = (row: AccountRow, { search, state }: Pick<PageReader, 'search' | 'state'>): boolean => {
-  const { name, label = '' } = row
+  const { name, formerNames = [], label = '' } = row
   const text = search.toLowerCase()
-  return (name.toLowerCase().includes(text) || label.toLowerCase().includes(text)) && (state === undefined || state === accountState(row))
+  return (
+    [name, label, ...formerNames].some(each => each.toLowerCase().includes(text)) && (state === undefined || state === accountState(row))
+  )
 }
 
 const readPageByName = async (store: PageStore, use: AccountUseCache, { after, limit, ...asked }: PageReader): Promise<AccountPage> => {
