@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../services/clock.ts'
-import { createSemaphore } from '../util/async.ts'
+import { createSemaphore, singleFlight } from '../util/async.ts'
 import type { Engine } from './engine.ts'
 import { moveCell, moveFields, moveTable } from './movable-engine.ts'
 import { processesTag } from './store-days.ts'
@@ -10,6 +10,10 @@ import { StoreError } from './store.ts'
 /** A run that writes nothing for so long has ended. */
 const maxSilenceMs = 5_000
 const renewalIntervalMs = 1_000
+/** Below the silence by more than what a commit may take: one that is begun later waits for a renewal. */
+const maxUnrenewedMs = 2_500
+
+const takenOverError = () => new StoreError('another `tollgate store copy` of this store has taken over')
 
 /** What a run of the command does with a store. One run at a time: each write of the phase is guarded by the one before. */
 export class CopyPhase {
@@ -19,6 +23,8 @@ export class CopyPhase {
   readonly #inTurn = createSemaphore(1)
   #kind = ''
   #text: string | undefined
+  #renewedAt = -Infinity
+  #isLost = false
 
   constructor(engine: Engine, clock: Pick<Clock, 'monotonic'>) {
     this.#engine = engine
@@ -49,12 +55,30 @@ export class CopyPhase {
   set(kind = this.#kind): Promise<void> {
     return this.#inTurn(async () => {
       this.#kind = kind
+      const renewedAt = this.#clock.monotonic()
       const { clockNow } = await this.#engine.read(processesTag, [])
       const text = `${kind} ${this.#run} ${clockNow}`
       const { isDone } = await this.#engine.commit(processesTag, { guards: [this.guard], puts: [{ ...moveCell('phase'), value: text }] })
-      if (!isDone) throw new StoreError('another `tollgate store copy` of this store has taken over')
+      this.#isLost = !isDone
+      if (this.#isLost) throw takenOverError()
       this.#text = text
+      this.#renewedAt = renewedAt
     })
+  }
+
+  readonly #renew = singleFlight(() => this.set())
+
+  /** The store for what this run does with it: a commit rejects once another run has taken over. */
+  engine(): Engine {
+    const engine = this.#engine
+    return {
+      ...engine,
+      commit: async (tag, commit) => {
+        if (this.#isLost) throw takenOverError()
+        if (this.#clock.monotonic() - this.#renewedAt > maxUnrenewedMs) await this.#renew()
+        return engine.commit(tag, commit)
+      },
+    }
   }
 
   /** Renews it until the function that this returns is called. */

@@ -65,7 +65,7 @@ interface Successor {
 /** Sealed tags cannot be reopened. */
 const heldPhase = /^hold /
 
-/** For so long a commit waits while the store is held. */
+/** For so long a commit waits for a tag that is sealed. */
 const maxHoldMs = 5_000
 const pollIntervalMs = 50
 /** A process that only reads notices after so long that the successor is in use. */
@@ -148,6 +148,7 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
     return true
   }
   const commitGuarded = async (tag: string, commit: Commit): Promise<CommitResult> => {
+    let waitsSince: number | undefined
     for (;;) {
       assertRouted(tag)
       if (current !== engine) return current.commit(tag, commit)
@@ -157,7 +158,10 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
       if (foundState === state) return { isDone, clockNow, found: found.slice(0, -1) }
       states.delete(tag)
       if (foundState === sealed) {
-        if (!(await reopen(tag))) await whenReleased()
+        if (await reopen(tag)) continue
+        waitsSince ??= clock.monotonic()
+        if (clock.monotonic() - waitsSince > maxHoldMs) throw new StoreError(heldError)
+        await whenReleased()
       } else if (foundState !== undefined) states.set(tag, foundState)
     }
   }

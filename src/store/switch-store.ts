@@ -79,7 +79,7 @@ export const switchStore = async (
   const live = [...(await new StoreDays(from, clock).live()).processes.keys()]
   const end = phase.keep()
   try {
-    const heldMs = await new StoreSwitch({ from, to, toId, copy, phase, clock, end }).run()
+    const heldMs = await new StoreSwitch({ from: phase.engine(), to, toId, copy, phase, clock, end }).run()
     return await finish({ from, to, clock, rows: copy.rows, heldMs, live })
   } catch (error) {
     await end()
@@ -94,17 +94,27 @@ export const releaseStore = async (engine: Engine, clock: Pick<Clock, 'monotonic
   if ((await readMove(engine, 'movedTo')) !== undefined) return
   const phase = new CopyPhase(engine, clock)
   if (!(await phase.takeOver())) return
-  await release(engine, phase)
+  await release(phase)
 }
 
 const takeBack = async (engine: Engine, phase: CopyPhase): Promise<void> => {
-  if ((await readMove(engine, 'movedTo')) === undefined) await release(engine, phase)
+  if ((await readMove(engine, 'movedTo')) === undefined) await release(phase)
 }
 
 /** Meanwhile processes reopen what they change. */
-const release = async (engine: Engine, phase: CopyPhase): Promise<void> => {
+const release = async (phase: CopyPhase): Promise<void> => {
   // First: a run that was only paused must not end now.
   await phase.set('release')
+  const end = phase.keep()
+  try {
+    await removeMarks(phase.engine())
+  } finally {
+    await end()
+  }
+  await phase.end()
+}
+
+const removeMarks = async (engine: Engine): Promise<void> => {
   await engine.commit(accountsTag, { puts: [stateCell(copying)] })
   const tags = new Set<string>()
   for await (const [tag, table] of engine.tables()) if (table === moveTable && tag !== accountsTag) tags.add(tag)
@@ -114,7 +124,6 @@ const release = async (engine: Engine, phase: CopyPhase): Promise<void> => {
   }
   await concurrently(tags, clear)
   await clear(accountsTag)
-  await phase.end()
 }
 
 /** A process that does not know the new store could not go over to it. */

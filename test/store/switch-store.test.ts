@@ -8,7 +8,16 @@ import { neverExpires } from '../../src/store/record-store.ts'
 import { switchStore } from '../../src/store/switch-store.ts'
 import { readTable } from '../../src/store/engine.ts'
 import type { Commit, Engine } from '../../src/store/engine.ts'
-import { openMovableEngine, sealField, storeId } from '../../src/store/movable-engine.ts'
+import {
+  dirtyCell,
+  moveCell,
+  moveTable,
+  openMovableEngine,
+  sealField,
+  sealed,
+  stateField,
+  storeId,
+} from '../../src/store/movable-engine.ts'
 import type { Store } from '../../src/store/store.ts'
 import { hourMs } from '../../src/util/dates.ts'
 import { SeededRandom } from '../simulation/seeded-random.ts'
@@ -301,4 +310,82 @@ t.test('a process that was about to change an account when the store was held ch
   await changing
   const changedIn = async (engine: Engine) => (await readTable(engine, 'acc_1', 'days')).get('1')
   t.same([await changedIn(engines.from), await changedIn(engines.to)], [undefined, 'late'])
+})
+
+const releases = (tag: string, { dels = [] }: Commit): boolean => tag !== 'processes' && dels.some(({ field }) => field === sealField)
+
+const fail: BeforeCommit = async tag => {
+  if (tag !== 'processes') throw new Error('the disk is full')
+}
+
+t.test('a run that takes back what it has done is under way until that is done', async t => {
+  const { clock, processes, engines } = await openBusyStores(t, 1, systemClock, { kind: 'lmdb', path: await tempFolder(t) })
+  await keepBeating(t, processes)
+  const [isReleasing, mayGoOn] = [deferred(), deferred()]
+  const block: BeforeCommit = async (tag, commit) => {
+    if (tag !== 'acc_1' || !releases(tag, commit)) return
+    isReleasing.resolve()
+    await mayGoOn.promise
+  }
+  const run = switchStore(withHook(engines.from, block), withHook(engines.to, fail), clock, noProgress)
+  run.catch(() => undefined)
+  await isReleasing.promise
+  const next = switchStore(engines.from, engines.to, clock, noProgress)
+  await t.rejects(next, { message: 'another `tollgate store copy` of this store is under way' })
+  mayGoOn.resolve()
+  await t.rejects(run, { message: 'the disk is full' })
+  t.match(await switchStore(engines.from, engines.to, clock, noProgress), { accounts: 3, missing: 0 })
+})
+
+t.test('a run that was paused while it took back what it had done leaves the marks of the one that has taken over', async t => {
+  const to = { kind: 'lmdb', path: await tempFolder(t) } as const
+  const { clock, processes, engines, openUsed, openAddress } = await openBusyStores(t, 1, new TestClock(), to)
+  await keepBeating(t, processes)
+  const store = await openAddress()
+  await store.addKey('hash_1', { id: 'key_1', account: 'acc_1', created: 1, hint: 'abcd' })
+  const [pauses, goesOn] = [deferred(), deferred()]
+  let [isReleasing, isPaused] = [false, false]
+  const pausedRun: Engine = {
+    ...withHook(engines.from, async (_, { puts = [] }) => {
+      if (isPaused) await goesOn.promise
+      isReleasing ||= puts.some(({ value }) => value.startsWith('release '))
+    }),
+    async *tables() {
+      if (isReleasing) {
+        isPaused = true
+        pauses.resolve()
+        await goesOn.promise
+      }
+      yield* engines.from.tables()
+    },
+  }
+  const run = switchStore(pausedRun, withHook(engines.to, fail), clock, noProgress)
+  run.catch(() => undefined)
+  await pauses.promise
+  clock.advance(6_000)
+  for (const process of processes) await process.beat()
+  let hasGoneOn = false
+  const beforeFirstPass: BeforeCommit = async (tag, { guards = [], puts = [] }) => {
+    const isPass = tag === 'accounts' && puts.length === 0 && guards.some(({ field }) => field === dirtyCell.field)
+    if (!isPass || hasGoneOn) return
+    hasGoneOn = true
+    goesOn.resolve()
+    await t.rejects(run, { message: 'the disk is full' })
+    await store.revokeKey('key_1', 7)
+  }
+  await switchStore(withHook(engines.from, beforeFirstPass), engines.to, clock, noProgress)
+  t.ok(hasGoneOn)
+  t.match(await (await openUsed()).findKeyById('key_1'), { key: { revoked: 7 } }, 'what was changed since is copied')
+})
+
+t.test('a change of an account that is sealed is refused after some seconds where nobody copies the store', async t => {
+  const { engines } = await openBusyStores(t, 1, systemClock, { kind: 'lmdb', path: await tempFolder(t) })
+  const puts = [stateField, sealField].map(field => ({ table: moveTable, field, value: sealed }))
+  await engines.from.commit('acc_1', { puts })
+  let now = 0
+  const engine = openMovableEngine(engines.from, { monotonic: () => (now += 1_000) })
+  const commit = engine.commit('acc_1', { puts: [{ table: 'days', field: '1', value: 'x' }] })
+  await t.rejects(commit, {
+    message: /^the store is being copied to another one, and takes no changes meanwhile: run `tollgate store copy/,
+  })
 })
