@@ -6,7 +6,8 @@ import { accountsTag } from './accounts.ts'
 import { readTable } from './engine.ts'
 import type { Commit, CommitResult, Engine } from './engine.ts'
 import { processesTag } from './store-days.ts'
-import { StoreError } from './store.ts'
+import { StoreError, storeLimits } from './store.ts'
+import type { UsedShares } from './store.ts'
 
 // How a store is copied to another one while processes use it (switch-store.ts). Each commit of such a process has one guard more, the state of its
 // tag: so a commit is either recorded for the copy, or refused because the tag is sealed. Of most accounts the tag is sealed before it is copied, and a
@@ -186,6 +187,12 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
       yield* current.scan(tag, table)
     },
     tables: () => current.tables(),
+    async usedShares() {
+      await beforeRead()
+      const isCopied = successor !== undefined && current === engine && (await readMove(engine, 'phase')) !== undefined
+      const shares = (isCopied ? [engine, successor.engine] : [current]).map(async each => (await each.usedShares?.()) ?? {})
+      return greatestShares(await Promise.all(shares))
+    },
     async commit(tag, commit) {
       try {
         return await commitGuarded(tag, commit)
@@ -209,6 +216,14 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
     },
   }
 }
+
+const greatestShares = (all: readonly UsedShares[]): UsedShares =>
+  Object.fromEntries(
+    storeLimits.flatMap(limit => {
+      const shares = all.flatMap(each => each[limit] ?? [])
+      return shares.length === 0 ? [] : [[limit, Math.max(...shares)] as const]
+    }),
+  )
 
 const stateGuard = (is: string | undefined) => ({ table: moveTable, field: stateField, is }) as const
 

@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import type { PlainStoreAddress } from '../../src/config/types.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import type { Clock } from '../../src/services/clock.ts'
+import { openEngineStore } from '../../src/store/engine-store.ts'
 import { openEngine, openStore } from '../../src/store/open-store.ts'
 import { neverExpires } from '../../src/store/record-store.ts'
 import { switchStore } from '../../src/store/switch-store.ts'
@@ -388,4 +389,21 @@ t.test('a change of an account that is sealed is refused after some seconds wher
   await t.rejects(commit, {
     message: /^the store is being copied to another one, and takes no changes meanwhile: run `tollgate store copy/,
   })
+})
+
+t.test('a store says how full it is, and while it is copied to another one how full the fuller of both is', async t => {
+  const { engines } = await openBusyStores(t, 1, systemClock, { kind: 'lmdb', path: await tempFolder(t) })
+  const from: Engine = { ...engines.from, usedShares: async () => ({ memory: 0.9, clients: 0.1 }) }
+  const to: Engine = { ...engines.to, usedShares: async () => ({ memory: 0.3, clients: 0.5 }) }
+  const id = await storeId(to)
+  let now = 0
+  const clock = { ...systemClock, monotonic: () => (now += 2_000) }
+  const store = openEngineStore(openMovableEngine(from, clock, { engine: to, id }), clock)
+  t.same(await store.usedShares(), { memory: 0.9, clients: 0.1 })
+  await from.commit('processes', { puts: [{ ...moveCell('phase'), value: 'copy 1 1' }] })
+  t.same(await store.usedShares(), { memory: 0.9, clients: 0.5 })
+  const embedded = openEngineStore(openMovableEngine(engines.from, clock, { engine: to, id }), clock)
+  t.same(await embedded.usedShares(), { memory: 0.3, clients: 0.5 }, 'from one that has no limits')
+  await from.commit('processes', { puts: [{ ...moveCell('movedTo'), value: id }] })
+  t.same(await store.usedShares(), { memory: 0.3, clients: 0.5 })
 })
