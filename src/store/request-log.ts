@@ -117,29 +117,30 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
     const found = new Map<string, FoundRequest>()
     const newest = () => [...found.values()].sort(byAge).slice(0, limit)
     let readCount = 0
-    /** Of requests that are not read, none that is newer belongs to the newest ones. */
-    let readFrom = Infinity
-    for (const span of (await readSpans(engine)).toReversed()) {
-      const spanEnd = (Number(span) + 1) * requestSpanMs
-      readFrom = Math.min(readFrom, spanEnd)
-      if (readFrom <= since) break
-      const sequences = batchesByProcess((await readTable(engine, tag, idsIn(span))).entries())
-      while (sequences.length > 0) {
-        const enough = found.size < limit ? since : (newest().at(-1)?.time ?? since)
-        const first = sequences.reduce((latest, each) => (each.readFrom > latest.readFrom ? each : latest))
-        readFrom = Math.min(first.readFrom, spanEnd)
-        if (readFrom <= enough || readCount >= maxReadRequests) return { requests: newest(), readFrom: Math.max(readFrom, since) }
-        // Of each of many processes, few batches are among the newest.
-        const batches = first.unread.splice(-Math.ceil(batchesPerRead / sequences.length))
-        if (first.unread.length === 0) sequences.splice(sequences.indexOf(first), 1)
-        for await (const request of readBatches(engine, span, batches)) {
-          readCount += 1
-          first.readFrom = Math.min(first.readFrom, request.time)
-          if (request.time >= since && isWanted(request)) found.set(`${request.account} ${request.id}`, request)
-        }
+    const unreadSpans = [...(await readSpans(engine))]
+    const sequences: BatchSequence[] = []
+    for (;;) {
+      const first = sequences.reduce((latest, each) => (each.readFrom > latest.readFrom ? each : latest), noBatches)
+      const span = unreadSpans.at(-1)
+      const spanEnd = span === undefined ? -Infinity : endOf(span)
+      // Of requests that are not read, none is newer. What a process had to keep for a while is in a later span than newer ones of others.
+      const readFrom = Math.max(first.readFrom, spanEnd)
+      const enough = found.size < limit ? since : (newest().at(-1)?.time ?? since)
+      if (readFrom <= enough || readCount >= maxReadRequests) return { requests: newest(), readFrom: Math.max(readFrom, since) }
+      if (span !== undefined && spanEnd > first.readFrom) {
+        unreadSpans.pop()
+        sequences.push(...batchesByProcess(span, await readTable(engine, tag, idsIn(span))))
+        continue
+      }
+      // Of each of many processes, few batches are among the newest.
+      const batches = first.unread.splice(-Math.ceil(batchesPerRead / sequences.length))
+      if (first.unread.length === 0) sequences.splice(sequences.indexOf(first), 1)
+      for await (const request of readBatches(engine, first.span, batches)) {
+        readCount += 1
+        first.readFrom = Math.min(first.readFrom, request.time)
+        if (request.time >= since && isWanted(request)) found.set(`${request.account} ${request.id}`, request)
       }
     }
-    return { requests: newest(), readFrom: since }
   },
   async dropRequests(account) {
     await engine.commit(tag, { dels: [{ table: settings, field: account }] })
@@ -266,22 +267,26 @@ const partsOf = (id: string, value: string, digest = ''): readonly BatchPart[] =
 
 /** The batches of one process in a span, which are in the order of time. */
 interface BatchSequence {
+  readonly span: string
   /** The newest last: the id, and the accounts with their digests. */
   readonly unread: (readonly [id: string, ids: string])[]
-  /** The time of the oldest request that was read. */
+  /** The time of the oldest request that was read; before one is, the end of the span. */
   readFrom: number
 }
 
+const noBatches: BatchSequence = { span: '', unread: [], readFrom: -Infinity }
+
+const endOf = (span: string): number => (Number(span) + 1) * requestSpanMs
+
 /** A process numbers its batches. */
-const batchesByProcess = (ids: Iterable<readonly [id: string, ids: string]>): BatchSequence[] => {
+const batchesByProcess = (span: string, ids: Iterable<readonly [id: string, ids: string]>): BatchSequence[] => {
   const sequences = new Map<string, BatchSequence>()
+  const newSequence = (): BatchSequence => ({ span, unread: [], readFrom: endOf(span) })
   for (const batch of ids) getOrCreate(sequences, batch[0].slice(0, batch[0].lastIndexOf('-')), newSequence).unread.push(batch)
   const numberOf = (id: string): number => Number(id.slice(id.lastIndexOf('-') + 1))
   for (const { unread } of sequences.values()) unread.sort(([a], [b]) => numberOf(a) - numberOf(b))
   return [...sequences.values()]
 }
-
-const newSequence = (): BatchSequence => ({ unread: [], readFrom: Infinity })
 
 const readBatches = (engine: Engine, span: string, batches: BatchSequence['unread']): AsyncGenerator<FoundRequest> =>
   readParts(

@@ -102,6 +102,46 @@ export const requestLogContract = async (t: Test, open: OpenStore): Promise<void
     t.same((await latest(2)).found, ['acc_3 q9', 'acc_1 p61'])
   })
 
+  t.test('the latest requests are read also where a process has written older ones later than others, as after an outage', async t => {
+    const { clock, store } = await setUp(t)
+    const start = clock.now()
+    const timesOf: Record<string, readonly number[]> = {
+      prompt: Array.from({ length: 60 }, (_, i) => start + 1 + i * 10_000),
+      late: Array.from({ length: 100 }, (_, i) => start - 120_000 + i * 8_000),
+    }
+    const write = async (writer: string): Promise<void> => {
+      for (const [i, time] of (timesOf[writer] ?? []).entries()) {
+        const requests = [request(`${time}`, { time })]
+        await store.addRequests({ id: `${writer}-${i}`, accounts: [{ account: `acc_${writer}`, requests }] }, limits)
+      }
+    }
+    await write('prompt')
+    clock.advance(requestSpanMs)
+    await write('late')
+    const newestFirst = Object.values(timesOf)
+      .flat()
+      .sort((a, b) => b - a)
+    for (const [limit, since] of [
+      [20, 0],
+      [60, 0],
+      [500, start + 100_000],
+    ] as const) {
+      const looked = new Set<number>()
+      const isWanted = ({ time }: StoredRequest): boolean => looked.add(time).size > 0
+      const { requests, readFrom } = await store.latestRequests({ since, limit, isWanted })
+      const expected = newestFirst.filter(time => time >= since).slice(0, limit)
+      t.same(
+        requests.map(({ time }) => time),
+        expected,
+      )
+      t.ok(
+        readFrom <= (expected.at(-1) ?? 0) && newestFirst.every(time => time <= readFrom || looked.has(time)),
+        'all since then were read',
+      )
+      if (limit < 500) t.ok(looked.size < 2 * limit + 50, `${looked.size} are read for ${limit}`)
+    }
+  })
+
   t.test('of many logged requests a bounded number is looked at', async t => {
     const { clock, store, add } = await setUp(t)
     const time = clock.now()
