@@ -61,6 +61,18 @@ t.test('the configurations in deploy/ have no problem and no warning, and listen
   }
 })
 
+t.test('an image has the plans of a checkout, and pods have one of them', t => {
+  const plansIn = (text = '') => (parse(text) as { readonly plans: Readonly<Record<string, unknown>> }).plans
+  const { core, ...others } = plansIn(read('configs/gateway.yaml'))
+  t.same(plansIn(read('deploy/docker/gateway.yaml')), { core, ...others })
+  t.same(
+    [configurations['Kubernetes'], configurations['Helm']].map(files => plansIn(files?.['gateway.yaml'])),
+    [{ core }, { core }],
+  )
+  for (const [name, plan] of Object.entries(others)) t.match(plan, { forwarding: true }, `calls of the plan ${name} may go to a partner`)
+  t.end()
+})
+
 t.test('pods run with a read-only root as a user of their own, and probes ask the paths of the admin listener', t => {
   const path = ['spec', 'template', 'spec']
   const pod = valueAt(objectNamed('Deployment', 'tollgate'), path)
