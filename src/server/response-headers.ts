@@ -8,13 +8,20 @@ import type { RpcServices } from './rpc-services.ts'
 /** Names and values in turn. */
 export type RawHeaders = readonly string[]
 
-/** On every response, errors included: without them a browser shows a page nothing of a response. */
-export const corsHeaders: RawHeaders = [
-  'Access-Control-Allow-Origin',
-  '*',
-  'Access-Control-Expose-Headers',
-  'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, X-Tollgate-Verified, RateLimit-Policy, RateLimit, Retry-After',
+/** Those that pages of other origins may read, beside the few that browsers always show. */
+const exposedHeaders = [
+  'X-Request-Id',
+  'X-Tollgate-Credits',
+  'X-Tollgate-Cache',
+  'X-Tollgate-Upstream',
+  'X-Tollgate-Verified',
+  'RateLimit-Policy',
+  'RateLimit',
+  'Retry-After',
 ]
+
+/** On every response, errors included: without them a browser shows a page nothing of a response. */
+export const corsHeaders: RawHeaders = ['Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', exposedHeaders.join(', ')]
 
 /** A request as its response names it, and as it is logged; one that was not routed has its id alone. */
 export type ResponseOrigin = Pick<RequestOrigin, 'requestId'> &

@@ -1,11 +1,16 @@
+import { readFileSync } from 'node:fs'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { join } from 'node:path'
 import { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from '../support/tap.ts'
-import { openHttpDate } from '../../src/server/response-headers.ts'
+import type { Failure, Result } from '../../src/plugin/reply.ts'
+import { refuse } from '../../src/plugin/reply.ts'
+import { corsHeaders, openHttpDate, rawHeadersOf } from '../../src/server/response-headers.ts'
 import { maxSentBytesPerTurn, sendChunks } from '../../src/server/stream-response.ts'
 import { TestClock } from '../support/fakes.ts'
+import { rootDir } from '../tools/source-files.ts'
 
 t.test('the Date header is formatted anew when a second has passed', t => {
   const clock = new TestClock(Date.UTC(2026, 0, 15, 12))
@@ -15,6 +20,50 @@ t.test('the Date header is formatted anew when a second has passed', t => {
   t.equal(read(), 'Thu, 15 Jan 2026 12:00:00 GMT')
   clock.advance(1)
   t.equal(read(), 'Thu, 15 Jan 2026 12:00:01 GMT')
+  t.end()
+})
+
+/** What browsers show to every page, and what is for them, proxies and other programs. */
+const standardHeaders = [
+  'Access-Control-Allow-Origin',
+  'Access-Control-Expose-Headers',
+  'Allow',
+  'Cache-Control',
+  'Connection',
+  'Content-Encoding',
+  'Content-Length',
+  'Content-Type',
+  'Upgrade',
+  'Vary',
+  'WWW-Authenticate',
+]
+
+t.test('pages of other origins may read every header of a response that is not a standard one, and Retry-After', t => {
+  const quota = { limit: 9, remaining: 5, resetsInMs: 1_000 }
+  const rateQuota = { ...quota, name: 'calls', windowMs: 1_000 } as const
+  const metadata = { upstream: 'own', cache: 'miss', credits: 4, quota, rateQuota } as const
+  const result: Result = { ...metadata, source: 'node', result: Buffer.from('1'), verified: 'proof' }
+  const failure: Failure = { ...refuse('tooMany', { retryAfter: 1 }), ...metadata }
+  const namesOf = (status: number, reply: Result | Failure, isCompressed: boolean): readonly string[] => {
+    const response = { id: '1', status, body: { chunks: ['{}'], byteLength: 2 }, retryAfter: 1, replies: [reply] }
+    return rawHeadersOf(response, { origin: { requestId: 'r' }, closesConnection: true, isCompressed }).filter((_, i) => i % 2 === 0)
+  }
+  const responses = [namesOf(200, result, false), ...[401, 405, 426, 429].map(status => namesOf(status, failure, true))]
+  const written = new Set(responses.flat())
+  t.same(
+    standardHeaders.filter(name => !written.has(name)),
+    [],
+  )
+  const exposed = corsHeaders[corsHeaders.indexOf('Access-Control-Expose-Headers') + 1]?.split(', ') ?? []
+  t.same(exposed.toSorted(), [...written].filter(name => !standardHeaders.includes(name)).sort())
+  const page = readFileSync(join(rootDir, 'src/portal/page/developer/try-call.ts'), 'utf8')
+  const shown = Array.from(page.matchAll(/'(X-[\w-]+)'/g), ([, name = '']) => name)
+  t.ok(shown.length > 3)
+  t.same(
+    shown.filter(name => !exposed.includes(name)),
+    [],
+    'those that the page Try it shows',
+  )
   t.end()
 })
 
