@@ -514,6 +514,13 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('tr.detail:has-text("reason: disk swap, OPS-41; until ")')
     t.same(await names(), before, 'although its network has a problem now')
     await page.waitForSelector('nav a:has-text("Nodes")[title="1 node with problems"] .badge.warn:has-text("1")')
+    await page.setViewportSize({ width: 360, height: 800 })
+    await page.waitForSelector('button:has-text("Menu") .badge.warn:has-text("1"):has-text("node with problems")')
+    await page.click('button:has-text("Menu")')
+    await page.waitForSelector('nav a:has-text("Nodes") .badge.warn')
+    t.equal(await page.locator('button:has-text("Menu") .badge').count(), 0, 'an open menu says it at its pages')
+    await page.click('button:has-text("Menu")')
+    await page.setViewportSize({ width: 1_200, height: 800 })
     await openPage(page, 'Home')
     await page.waitForSelector(
       '.attention li:has-text("no redundancy"):has-text("1 of 2 nodes is usable: without it, calls fail") .badge.warn',
