@@ -1051,8 +1051,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'too many logs in one block are no limit of the rate',
     file: 'src/services/chain-heads/upstream-requests.ts',
-    text: 'return isTooMany ?',
-    broken: 'return false ?',
+    text: "return limit === 'tooMany' ||",
+    broken: 'return',
     tests: ['test/services/chain-heads/feeds/chain-feeds.test.ts'],
   },
   {
