@@ -27,6 +27,9 @@ interface ChainIdCheckOptions {
 /** An upstream on the wrong chain serves no calls until an operator corrects it, so it is checked at least this often. */
 const maxWrongChainIntervalMs = 10_000
 
+/** Between requests to an upstream that no longer answers, while nothing else is requested of it. */
+const failingIntervalMs = 10_000
+
 /** Between requests to an upstream that has not returned a chain ID yet. */
 const retryDelays = { minMs: 250, maxMs: 10_000 }
 
@@ -157,11 +160,16 @@ interface UpstreamChainOptions extends ChainIdCheckOptions {
   readonly checkInTurn: Semaphore
   /** Its place among the upstreams of the network. */
   readonly index: number
+  /** The upstream does not answer. */
+  isFailing(): boolean
   /** A check that no poll has begun has ended. */
   onChange(): void
 }
 
-/** The chain of an upstream that is tracked: its ID is requested until it is the expected one, whether calls come in or not. */
+/**
+ * The chain of an upstream that is tracked: its ID is requested until it is the expected one, and while the upstream does not answer, whether calls
+ * come in or not. So an outage also ends when its callers have left.
+ */
 export class UpstreamChain extends ChainIdCheck {
   readonly #options: UpstreamChainOptions
   /** Lost connections that have led to a check. */
@@ -183,14 +191,13 @@ export class UpstreamChain extends ChainIdCheck {
 
   /** Sends a request when a check is due, and after a lost connection: another node may be at this URL now, as after a restart. */
   async verify(): Promise<void> {
-    const { upstreamClient, target, clock, signal } = this.#options
+    const { upstreamClient, target } = this.#options
     const disconnects = upstreamClient.disconnects(target)
     if (disconnects > this.#disconnects) this.invalidate()
     this.#disconnects = disconnects
     await this.check()
     if (this.result === 'pending') await this.check()
-    this.#timer?.cancel()
-    if (!this.isExpectedChain && !signal.aborted) this.#timer = clock.after(this.dueInMs, () => void this.verifyInTurn())
+    this.scheduleCheck()
   }
 
   /** The same, between polls. */
@@ -205,4 +212,18 @@ export class UpstreamChain extends ChainIdCheck {
     const verify = async () => (signal.aborted ? undefined : this.verifyNow())
     return checkInTurn(() => withTimeoutOr(clock, maxTurnMs, verify(), () => undefined), index + this.failures)
   })
+
+  /** The next request is sent by itself where one is needed; each poll puts it off. */
+  scheduleCheck(): void {
+    const { clock, signal, isFailing } = this.#options
+    this.#timer?.cancel()
+    if (signal.aborted) return
+    if (!this.isExpectedChain) this.#timer = clock.after(this.dueInMs, () => void this.verifyInTurn())
+    else if (isFailing()) this.#timer = clock.after(failingIntervalMs, () => void this.#verifyAnew())
+  }
+
+  async #verifyAnew(): Promise<void> {
+    this.invalidate()
+    await this.verifyInTurn()
+  }
 }

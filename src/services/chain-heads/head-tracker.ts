@@ -26,7 +26,7 @@ import type { UpstreamTracker } from './upstream-tracker.ts'
  * - Upstreams are polled while calls come in, every `pollIntervalMs`: half a block time, from 250 ms to 5 s. Polling stops
  *   30 s after the last call. An upstream with a working newHeads subscription is not polled.
  * - The head is the highest plausible head. It may go back; the reported height (see ReportedHeight) does not. On a development node there is none.
- * - The chain ID of an upstream is checked before its first call, even when no call comes in.
+ * - The chain ID of an upstream is checked before its first call, and requested every 10 s while the upstream does not answer, even when no call comes in.
  * - Before the first poll nothing is finalized, every upstream is current, and no upstream is excluded.
  * - If no upstream answers, the last reported height stays. The head goes after three failed polls of each upstream.
  * - The upstreams of all pipelines are tracked (see TrackingStack). Responses to the requests of those that are no longer tracked do not count.

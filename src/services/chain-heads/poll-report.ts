@@ -14,6 +14,8 @@ interface PollReportOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics<'network'>
+  /** From now on the upstream does not answer. */
+  onFailure(): void
 }
 
 /**
@@ -26,6 +28,7 @@ export class PollReport {
   readonly #log: Log
   readonly #up: Gauge
   readonly #metrics: Metrics<'network'>
+  readonly #onFailure: () => void
   /** To be called when it is tracked no longer: its series go unless another upstream of its name is tracked. */
   readonly releaseSeries: () => void
   #isKnown = false
@@ -34,13 +37,14 @@ export class PollReport {
   /** When the first of the failures in a row came, in ms since 1970. */
   #firstFailureAt = 0
 
-  constructor(upstream: string, { clock, log, metrics }: PollReportOptions) {
+  constructor(upstream: string, { clock, log, metrics, onFailure }: PollReportOptions) {
     this.#upstream = upstream
     this.#clock = clock
     this.#log = log
     this.releaseSeries = metrics.holdSeries({ upstream }, [upstreamUp, upstreamHead])
     this.#up = metrics.gauge(upstreamUp, { upstream })
     this.#metrics = metrics
+    this.#onFailure = onFailure
   }
 
   /** Why the upstream does not answer; undefined while it does, and before the first answer. */
@@ -83,7 +87,8 @@ export class PollReport {
     this.#up.set(failure === undefined ? 1 : 0)
     if (failure === undefined) this.#failuresInRow = 0
     if ((failure === undefined) === (previous === undefined)) return
-    if (failure === undefined) this.#log.info({ upstream: this.#upstream }, 'upstream answers again')
-    else this.#log.warn({ upstream: this.#upstream, cause: failure }, 'upstream does not answer: check its URL')
+    if (failure === undefined) return this.#log.info({ upstream: this.#upstream }, 'upstream answers again')
+    this.#log.warn({ upstream: this.#upstream, cause: failure }, 'upstream does not answer: check its URL')
+    this.#onFailure()
   }
 }

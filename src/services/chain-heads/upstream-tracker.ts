@@ -77,14 +77,19 @@ export class UpstreamTracker {
     this.name = target.name
     this.ws = target.ws
     this.headers = target.headers
-    this.pollReport = new PollReport(target.name, { clock, log, metrics })
+    this.pollReport = new PollReport(target.name, { clock, log, metrics, onFailure: () => this.chain.scheduleCheck() })
     this.#head = new UpstreamHead(clock)
     const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock, options.errorCategory)
     this.request = this.pollReport.watch(request)
     this.fetchBlockData = openBlockDataFetcher(target, signal, options)
     const onUncheckable = (cause: string) =>
       log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
-    this.chain = new UpstreamChain({ ...options, signal, onUncheckable, intervalMs, request: () => this.request('eth_chainId') })
+    this.chain = new UpstreamChain({
+      ...options,
+      ...{ signal, onUncheckable, intervalMs },
+      request: () => this.request('eth_chainId'),
+      isFailing: () => this.pollReport.failure !== undefined,
+    })
     this.#finalized = new FinalizedBlock({ clock, intervalMs, request: this.request, headNumber: () => this.#head.head?.number ?? -1 })
     this.#ancestorCheck = new AncestorCheck({ clock, intervalMs, request: this.request, isAgePlausible })
     this.#subscription = target.ws && this.#createSubscription(target.ws)

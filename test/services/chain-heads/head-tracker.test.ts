@@ -268,6 +268,46 @@ t.test('what operators are told of the heads', async t => {
     t.notOk('stalled' in heads.status, 'it may have moved since')
   })
 
+  t.test(
+    'says within 10 s that upstreams answer again, also when their callers have left: they are asked until then, and no longer',
+    async t => {
+      const { heads, responseOverrides, requests, recordCall, advance, logLines } = openModelHeads()
+      const usable = () => heads.status.upstreams.map(each => each.usable)
+      const stopNodes = () => ['a', 'b'].forEach(name => responseOverrides.set(name, () => undefined))
+      const msUntilUsable = async () => {
+        let passed = 0
+        for (; passed < 60_000 && usable().includes(false); passed += 500) await advance(500)
+        return passed
+      }
+      const requestsIn = async (ms: number) => {
+        const before = requests.length
+        await advance(ms)
+        return requests.length - before
+      }
+      await recordCall()
+      await advance(1_000)
+      stopNodes()
+      await advance(60_000)
+      t.same(usable(), [false, false])
+      t.equal(await requestsIn(600_000), 120, 'one to each every 10 s')
+      responseOverrides.clear()
+      const outageMs = await msUntilUsable()
+      t.ok(outageMs > 0 && outageMs <= 10_500, `${outageMs} ms`)
+      t.notOk(heads.status.upstreams.some(each => 'unreachable' in each || 'unusableSince' in each))
+      t.equal(logLines().filter(line => /answers again/.test(line)).length, 2)
+      t.equal(await requestsIn(3_600_000), 0, 'upstreams in order are left alone')
+
+      t.comment('only an operator has looked')
+      stopNodes()
+      for (let i = 0; i < 4; i += 1) await heads.refresh()
+      t.same(usable(), [false, false])
+      responseOverrides.clear()
+      t.ok((await msUntilUsable()) <= 10_500)
+      await recordCall()
+      t.match(heads.status, { head: 100 })
+    },
+  )
+
   t.test('never says so of a development node, which has a block when somebody wants one', async t => {
     const { heads, recordCall, advance } = openModelHeads(['a'], undefined, {}, {}, { devNode: true })
     for (let i = 0; i < 7; i += 1) {
