@@ -90,7 +90,7 @@ class AlertScenario {
   }
 
   /** A process that charges calls, reports them, and ends. */
-  async spend(credits: number, outcome = 'ok', account = 'acc_1'): Promise<void> {
+  async spend(credits: number, outcome = 'ok', account = 'acc_1', key = 'key_1'): Promise<void> {
     const name = `p${(this.#processes += 1)}`
     const options = { log: this.log, process: name }
     const usage = openUsage(this.store, this.clock, { ...options, retentionMs: 90 * dayMs })
@@ -100,7 +100,7 @@ class AlertScenario {
     const charged = credits === 0 || (await ledger.charge({ id: account, name: account, plan }, credits)).kind === 'charged'
     if (!charged) throw new Error('the credits are used up')
     const day = Math.floor(this.clock.now() / dayMs)
-    const group = { account, key: 'key_1', network: 'devnet', method: 'eth_call', outcome, forwarded: false }
+    const group = { account, key, network: 'devnet', method: 'eth_call', outcome, forwarded: false }
     usage.count({ ...group, day, calls: 1, credits })
     await ledger.stop()
     await usage.stop()
@@ -374,6 +374,29 @@ t.test('100 % is reached when a call is refused, although a rest is left that is
   await scenario.spend(0, 'spent')
   await scenario.round(gateway)
   t.match(receiver.received, [{ json: { data: { threshold: 100, used: 960 } } }])
+})
+
+t.test('100 % of the daily limit of a key too, unless the credits of the account are what is used up', async t => {
+  const refusedAt = async (spendOfAccount: number, otherKey: boolean) => {
+    const scenario = await new AlertScenario(t).open()
+    const { store, services } = scenario
+    const receiver = await receiverFor(t)
+    for (const id of ['key_1', 'key_2'])
+      await store.addKey(id, { id, account: 'acc_1', created: 0, name: id, hint: 'wxyz', ...(id === 'key_1' && { dailyCredits: 1_000 }) })
+    await changeAlerts(services, 'acc_1', { webhook: receiver.url, daily: [], monthly: [], keyDaily: [100] })
+    const gateway = scenario.gateway()
+    await scenario.spend(960, 'ok', 'key_1')
+    if (spendOfAccount > 0) await scenario.spend(spendOfAccount)
+    await scenario.round(gateway)
+    t.equal(receiver.received.length, 0)
+    await scenario.spend(0, 'spent')
+    if (otherKey) await scenario.spend(0, 'spent', 'acc_1', 'key_2')
+    await scenario.round(gateway)
+    return receiver.received.map(({ json: { data } }) => [data.key.id, data.threshold, data.used])
+  }
+  t.same(await refusedAt(0, false), [['key_1', 100, 960]])
+  t.same(await refusedAt(1_000, false), [], 'the account has nothing left')
+  t.same(await refusedAt(960, true), [], 'a key without a limit is refused too')
 })
 
 type SeenIncident = ReturnType<Awaited<ReturnType<AlertOptions['incidents']>>['list']>[number]

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { ledgerRetentionDays } from '../../store/store.ts'
-import type { AccountRow, Store } from '../../store/store.ts'
+import type { AccountRow, DayTotals, Store } from '../../store/store.ts'
 import type { UsageCount } from '../../store/usage-store.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import type { Plans } from '../../services/accounts/effective-plan.ts'
@@ -30,46 +30,66 @@ export const readReachedThresholds = async (
   { store, plans, clock }: ThresholdServices,
   row: AccountRow,
   settings: Pick<AlertSettings, 'daily' | 'monthly' | 'keyDaily'>,
-): Promise<readonly ReachedThreshold[]> => [
-  ...(await readThresholdsOfAccount({ store, plans, clock }, row, settings)),
-  ...(settings.keyDaily.length === 0 ? [] : await readThresholdsOfKeys(store, row, settings.keyDaily)),
-]
+): Promise<readonly ReachedThreshold[]> => {
+  const limit = effectivePlan(row, plans())?.dailyCredits ?? 0
+  const balance = await store.dayBalance(row.id)
+  const hour = Math.floor(clock.now() / hourMs)
+  let read: Promise<Refusals> | undefined
+  const refusals = () => (read ??= readRefusals(store, row.id, { day: balance.day, hour }))
+  const state = { row, limit, balance, refusals }
+  return [
+    ...(limit <= 0 ? [] : await readThresholdsOfAccount(store, state, settings)),
+    ...(settings.keyDaily.length === 0 ? [] : await readThresholdsOfKeys(store, state, settings.keyDaily)),
+  ]
+}
+
+interface AccountOfDay {
+  readonly row: AccountRow
+  /** Credits of a day. */
+  readonly limit: number
+  readonly balance: UsedOfDay
+  /** Read once, where it matters. */
+  refusals(): Promise<Refusals>
+}
+
+type UsedOfDay = Pick<DayTotals, 'day' | 'used' | 'forfeited'>
 
 /** Of the keys of the account that have a daily limit, and are not revoked. */
 const readThresholdsOfKeys = async (
   store: ThresholdStore,
-  { id, name, plan }: AccountRow,
+  { row: { id, name, plan }, limit: accountLimit, balance: accountBalance, refusals }: AccountOfDay,
   thresholds: readonly number[],
 ): Promise<readonly ReachedThreshold[]> => {
   const reached: ReachedThreshold[] = []
   for (const key of await store.keys(id)) {
     const { dailyCredits: limit = 0, revoked } = key
     if (limit <= 0 || revoked !== undefined) continue
-    const { day, used, forfeited } = await store.dayBalance(key.id)
+    const balance = await store.dayBalance(key.id)
+    const { day, used } = balance
     const data = {
       ...{ account: { id, name }, plan, key: { id: key.id, name: key.name ?? '', hint: key.hint } },
       ...{ period: 'day' as const, date: isoDate(day * dayMs), used, limit },
     }
-    reached.push(...toReached(data, thresholds, percentOf(used + forfeited, limit), (day + 1) * dayMs))
+    // The account may be what has no credits left.
+    const isRefused = async (): Promise<boolean> => {
+      const { keys, areOfAccount } = await refusals()
+      return keys.has(key.id) && !areOfAccount && shareOf(accountBalance, accountLimit) < 100
+    }
+    reached.push(...toReached(data, thresholds, await shareWithRefusals(balance, limit, thresholds, isRefused), (day + 1) * dayMs))
   }
   return reached
 }
 
 const readThresholdsOfAccount = async (
-  { store, plans, clock }: ThresholdServices,
-  row: AccountRow,
+  store: ThresholdStore,
+  { row, limit, balance, refusals }: AccountOfDay,
   settings: Pick<AlertSettings, 'daily' | 'monthly'>,
 ): Promise<readonly ReachedThreshold[]> => {
-  const limit = effectivePlan(row, plans())?.dailyCredits ?? 0
-  if (limit <= 0) return []
-  const { day, used, forfeited } = await store.dayBalance(row.id)
+  const { day, used } = balance
   const account = { id: row.id, name: row.name }
   const daily = { account, plan: row.plan, period: 'day' as const, date: isoDate(day * dayMs), used, limit }
-  // What a process that was killed had leased cannot be used today.
-  const share = percentOf(used + forfeited, limit)
-  const mayBeFull = share < 100 && share >= minShareOfRefusals && settings.daily.includes(100)
-  const isFull = mayBeFull && (await hasRefusedCalls(store, row.id, { day, hour: Math.floor(clock.now() / hourMs) }))
-  const reached = toReached(daily, settings.daily, isFull ? 100 : share, (day + 1) * dayMs)
+  const share = await shareWithRefusals(balance, limit, settings.daily, async () => (await refusals()).areOfAccount)
+  const reached = toReached(daily, settings.daily, share, (day + 1) * dayMs)
   if (settings.monthly.length === 0) return reached
   const { first, end } = monthOfDay(day)
   const monthly = {
@@ -84,6 +104,24 @@ const readThresholdsOfAccount = async (
 
 const percentOf = (used: number, limit: number): number => (100 * used) / limit
 
+/** What a process that was killed had leased cannot be used today. */
+const shareOf = ({ used, forfeited }: UsedOfDay, limit: number): number => percentOf(used + forfeited, limit)
+
+/** Percent: from here on, calls may be refused because the rest of the credits is smaller than what they cost. */
+const minShareOfRefusals = 75
+
+/** 100 where calls are refused although there is a rest. */
+const shareWithRefusals = async (
+  balance: UsedOfDay,
+  limit: number,
+  thresholds: readonly number[],
+  isRefused: () => Promise<boolean>,
+): Promise<number> => {
+  const share = shareOf(balance, limit)
+  const mayBeFull = share < 100 && share >= minShareOfRefusals && thresholds.includes(100)
+  return mayBeFull && (await isRefused()) ? 100 : share
+}
+
 const toReached = (
   data: Omit<CreditsAlert, 'threshold' | 'resetAt'>,
   thresholds: readonly number[],
@@ -94,22 +132,26 @@ const toReached = (
     .filter(threshold => share >= threshold)
     .map(threshold => ({ message: { ...data, threshold, resetAt: isoTime(endsAt) }, endsAt }))
 
-/** Percent: from here on, calls may be refused because the rest of the credits is smaller than what they cost. */
-const minShareOfRefusals = 75
-
 interface DayHour {
   readonly day: number
   /** Hours since 1970. */
   readonly hour: number
 }
 
-/** Has a call of this hour or the one before been refused today for want of credits of the account? */
-const hasRefusedCalls = async (store: ThresholdStore, account: string, { day, hour }: DayHour): Promise<boolean> => {
+/** Calls of this hour or the one before that were refused today for want of credits. */
+interface Refusals {
+  /** The ids of their keys. */
+  readonly keys: ReadonlySet<string>
+  /** Some are for want of credits of the account: those of a key without a limit of its own. */
+  readonly areOfAccount: boolean
+}
+
+const readRefusals = async (store: ThresholdStore, account: string, { day, hour }: DayHour): Promise<Refusals> => {
   const rows = (await store.usageCounts(account, Math.max(day * hoursPerDay, hour - 1), hour + 1)).filter(isRefusal)
-  if (rows.length === 0) return false
-  // A key with a limit of its own is refused by that.
+  const keys = new Set(rows.map(({ key }) => key))
+  if (keys.size === 0) return { keys, areOfAccount: false }
   const limitedKeys = new Set((await store.keys(account)).filter(({ dailyCredits }) => dailyCredits !== undefined).map(({ id }) => id))
-  return rows.some(({ key }) => !limitedKeys.has(key))
+  return { keys, areOfAccount: [...keys].some(key => !limitedKeys.has(key)) }
 }
 
 const isRefusal = ({ outcome, calls }: UsageCount): boolean => outcome === 'spent' && calls > 0
