@@ -601,6 +601,37 @@ t.test('who was told that an outage began is told of its end, also weeks later',
   )
 })
 
+for (const [what, over] of [
+  ['the network', { networkNames: () => ['testnet'] }],
+  ['the receivers', { operators: undefined }],
+] as const) {
+  t.test(`a gateway without ${what} ends an outage for nobody whom another can tell, and does not take its rounds`, async t => {
+    const scenario = await new AlertScenario(t).open()
+    const { clock, store, services } = scenario
+    const [owner, operator, late] = [await receiverFor(t), await receiverFor(t), await receiverFor(t)]
+    const alerts = { daily: [], monthly: [], networks: ['devnet'] }
+    await changeAlerts(services, 'acc_1', { webhook: owner.url, ...alerts })
+    const seen = new SeenIncidents()
+    const webhooks = { 'on-call': { url: new Secret(operator.url), format: 'standard' as const } }
+    const able = seen.gateway(scenario, { webhooks })
+    const unable = seen.gateway(scenario, { webhooks }, over)
+    const sent = () => [owner, operator].map(({ received }) => received.map(({ json }) => json.type).join(' '))
+    seen.begin(clock)
+    await roundsFor(scenario, 10_000, unable, able)
+    t.same(sent(), ['incident.began', 'incident.began'])
+    seen.end(clock)
+    await roundsFor(scenario, endedMs, unable)
+    t.match(await store.records('incident', 'operators'), [{ value: { hasEnded: true } }])
+    await store.addAccount({ id: 'acc_2', name: 'bob', plan: 'core', created: 0 })
+    await changeAlerts(services, 'acc_2', { webhook: late.url, ...alerts })
+    await roundsFor(scenario, 20_000, unable, able)
+    t.same(sent(), ['incident.began incident.ended', 'incident.began incident.ended'])
+    t.same(late.received, [], 'who has alerts since hears nothing of it')
+    const history = await openOutageHistory(store, clock)()
+    t.match(outageDaysOf(history?.get('devnet') ?? [], [], clock.now()), [{ downSeconds: 10 }])
+  })
+}
+
 t.test('of a network that is taken out of the configuration in an outage nobody is told that it answers again', async t => {
   const scenario = await new AlertScenario(t).open()
   const { clock, services } = scenario

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { LazyStore } from '../../store/lazy-store.ts'
 import type { AccountRow } from '../../store/store.ts'
@@ -14,7 +15,7 @@ import { addDelivery, listDeliveries, replaceDelivery } from './delivery-records
 import type { AccountDelivery, AlertContent, Delivery } from './delivery-records.ts'
 import { updateIncidents } from './incidents.ts'
 import { recordFirstDay, recordOutage } from './outage-days.ts'
-import { contentsOfOutage, outagesOf } from './network-outages.ts'
+import { contentsOfOutage, endOfOutage, outagesOf } from './network-outages.ts'
 import type { NetworkOutage } from './network-outages.ts'
 import { OperatorAlerts } from './operator-alerts.ts'
 import type { OperatorAlertOptions } from './operator-alerts.ts'
@@ -36,7 +37,7 @@ export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
   readonly incidents: SharedIncidentsOptions['incidents']
 }
 
-/** Of several gateways, one at a time does a round. */
+/** Of several gateways of one configuration, one at a time does a round. */
 export const roundIntervalMs = 5_000
 
 /** A receiver that does not answer takes one of these for 10 s; what is due beyond waits, in the store, for the next round. */
@@ -50,6 +51,13 @@ const accountsPerTurn = 16
 
 /** How long owners see what was sent. */
 const deliveryRetentionMs = 7 * dayMs
+
+/** Outages of the networks of this gateway, and what lasts of others: a network that was taken out of the configuration does not answer again. */
+interface ToldOutages {
+  readonly current: readonly NetworkOutage[]
+  /** A gateway has told whom it could of their ends. Who was told that one began, and nothing since, still is. */
+  readonly past: readonly NetworkOutage[]
+}
 
 /** What an account may be told of. */
 interface Alert {
@@ -79,17 +87,20 @@ export class AlertRounds {
     this.#operatorAlerts = operators && new OperatorAlerts({ ...options, ...operators })
   }
 
-  /** One round, unless another gateway does one. Resolves before what it sends has been answered. Rejects where the store fails. */
+  /** One round, unless another gateway of the configuration does one. Resolves before what it sends has been answered. Rejects where the store fails. */
   async run(): Promise<void> {
     const { store } = this.#options
     await this.#incidents.report()
     // Never released: the next round is due when the lock ends.
-    if ((await tryLock(this.#options, 'alert-round', roundIntervalMs - 1)) === undefined) return
-    const incidents = await this.#incidents.list()
     const names = this.#options.networkNames()
+    if ((await tryLock(this.#options, this.#lockOf(names), roundIntervalMs - 1)) === undefined) return
+    const incidents = await this.#incidents.list()
     await this.#watch(names)
-    // A network that was taken out of the configuration does not answer again.
-    const outages = outagesOf(incidents).filter(({ network, ended }) => ended === null || names.includes(network))
+    const toldOutages = (hasEnded: boolean) =>
+      outagesOf(incidents.filter(each => each.hasEnded === hasEnded)).filter(
+        ({ network, ended }) => ended === null || names.includes(network),
+      )
+    const outages: ToldOutages = { current: toldOutages(false), past: toldOutages(true) }
     await this.#operatorAlerts?.update(incidents, (id, findTarget) => this.#start(id, findTarget))
     // From another place each time: nobody is always the last whom the limit of deliveries leaves for the next round.
     const start = Math.floor(Math.random() * alertBuckets.length)
@@ -103,10 +114,18 @@ export class AlertRounds {
       }
     }
     for (const incident of incidents) {
-      if (incident.ended === null) continue
+      if (incident.ended === null || incident.hasEnded) continue
       for (const outage of outagesOf([incident])) await recordEnded(store, outage)
       await this.#incidents.end(incident)
     }
+  }
+
+  /** Gateways that tell others, or of other networks, have rounds of their own: each message is sent once all the same. */
+  #lockOf(networks: readonly string[]): string {
+    const { operators, sendMail } = this.#options
+    const { mail = [], severity, webhooks = {} } = operators?.receivers ?? {}
+    const receivers = [mail, severity, Object.entries(webhooks).map(([name, each]) => [name, each.severity]), sendMail !== undefined]
+    return `alert-round ${hash('sha256', JSON.stringify([networks.toSorted(), receivers]), 'base64url')}`
   }
 
   async #watch(networks: readonly string[]): Promise<void> {
@@ -122,7 +141,7 @@ export class AlertRounds {
     await Promise.all(this.#inFlight.values())
   }
 
-  async #check(settings: AlertSettings, outages: readonly NetworkOutage[]): Promise<void> {
+  async #check(settings: AlertSettings, outages: ToldOutages): Promise<void> {
     const { store, clock } = this.#options
     const { account, webhook, email } = settings
     if (!hasReceiver(settings)) return
@@ -133,7 +152,7 @@ export class AlertRounds {
       // Another gateway may be quicker.
       if (await addDelivery(store, delivery)) known.set(delivery.id, delivery)
     }
-    await this.#keepOf(outages, known)
+    await this.#keepOf(outages.current, known)
     for (const delivery of known.values()) {
       const isWanted = delivery.channel === 'webhook' ? webhook !== undefined : email
       if (isWanted && isDue(delivery, clock.now())) this.#start(delivery.id, each => this.#accountTarget(each, settings))
@@ -154,17 +173,19 @@ export class AlertRounds {
   }
 
   /** Whether the account has been told of them or not. */
-  async #alerts(row: AccountRow, settings: AlertSettings, outages: readonly NetworkOutage[]): Promise<readonly Alert[]> {
+  async #alerts(row: AccountRow, settings: AlertSettings, { current, past }: ToldOutages): Promise<readonly Alert[]> {
     const account = { id: row.id, name: row.name }
     const now = this.#options.clock.now()
+    const isWanted = ({ network }: NetworkOutage): boolean => settings.networks.includes(network)
     const thresholds = await readReachedThresholds(this.#options, row, settings)
     const incidents = await updateIncidents(this.#options, row, settings)
     return [
       ...thresholds.map(({ message: data, endsAt }) => ({ content: { type: 'credits.threshold' as const, data }, endsAt })),
       ...incidents.map(({ type, ...data }) => ({ content: { type, data: { account, ...data } }, endsAt: Date.parse(data.since) + dayMs })),
-      ...outages
-        .filter(({ network }) => settings.networks.includes(network))
-        .flatMap(outage => contentsOfOutage(outage, account, now).map(content => ({ content, endsAt: now + dayMs }))),
+      ...[
+        ...current.filter(isWanted).flatMap(outage => contentsOfOutage(outage, account, now)),
+        ...past.filter(isWanted).flatMap(outage => endOfOutage(outage, account)),
+      ].map(content => ({ content, endsAt: now + dayMs })),
     ]
   }
 

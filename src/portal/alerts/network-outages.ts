@@ -21,5 +21,8 @@ export const contentsOfOutage = (outage: NetworkOutage, account: NetworkAlert['a
   ...(now - Date.parse(outage.began) < maxToldAgeMs
     ? [{ type: 'incident.began' as const, data: { account, ...outage, ended: null } }]
     : []),
-  ...(outage.ended === null ? [] : [{ type: 'incident.ended' as const, data: { account, ...outage } }]),
+  ...endOfOutage(outage, account),
 ]
+
+export const endOfOutage = (outage: NetworkOutage, account: NetworkAlert['account']): readonly AlertContent[] =>
+  outage.ended === null ? [] : [{ type: 'incident.ended' as const, data: { account, ...outage } }]

@@ -61,12 +61,12 @@ export class OperatorAlerts {
     const { store, clock } = this.#options
     const now = clock.now()
     const known = new Map((await listOperatorDeliveries(store)).map(delivery => [delivery.id, delivery]))
-    for (const { seen, record: _, ...incident } of incidents) {
+    for (const { seen, hasEnded, record: _, ...incident } of incidents) {
       const isTold = incident.severity === 'critical' || seen >= Date.parse(incident.began) + warningDelayMs
       const alert = (type: OperatorAlert['type'], ended: string | null): OperatorAlert => ({ type, data: { ...incident, ended } })
       for (const receiver of this.#receivers.filter(each => wants(each, incident))) {
         const began = newDelivery(receiver, alert('incident.began', null), now)
-        if (!known.has(began.id) && (!isTold || hasReachedLimit([...known.values()], began))) continue
+        if (!known.has(began.id) && (hasEnded || !isTold || hasReachedLimit([...known.values()], began))) continue
         const ended = incident.ended === null ? [] : [newDelivery(receiver, alert('incident.ended', incident.ended), now)]
         for (const delivery of [began, ...ended])
           if (!known.has(delivery.id) && (await addDelivery(store, delivery))) known.set(delivery.id, delivery)

@@ -11,6 +11,8 @@ import { operatorsId } from './webhook-signature.ts'
 export type SharedIncident = OperatorAlert['data'] & {
   /** In ms since 1970, when a gateway has seen it last. */
   readonly seen: number
+  /** A gateway has told of its end whom it could. Gateways may differ in networks and receivers: others tell theirs. */
+  readonly hasEnded: boolean
   readonly record: StoredRecord
 }
 
@@ -18,7 +20,7 @@ export type SharedIncident = OperatorAlert['data'] & {
 export const endedAfterMs = 120_000
 /** Written anew no more often while an incident lasts. */
 const renewIntervalMs = 20_000
-/** So long what has ended is known: a gateway that could not report may still see it. */
+/** So long what has ended is known: a gateway that could not report may still see it, or have receivers of its own to tell. */
 const endedRetentionMs = dayMs
 
 export interface SharedIncidentsOptions {
@@ -67,7 +69,7 @@ export class SharedIncidents {
       }
       const known = recordOf(found)
       if (known.hasEnded === true) {
-        // Everybody was told that it has ended: it begins again where this gateway could not report it.
+        // It was told that it has ended: it begins again where this gateway could not report it.
         const again: IncidentRecord = { ...value, began: isoTime(began > known.seen ? began : seen) }
         if (seen > known.seen) await store.replaceRecord('incident', found, toJson(again), neverExpires)
       } else if (seen >= known.seen + (ended === undefined ? renewIntervalMs : 1))
@@ -87,19 +89,18 @@ export class SharedIncidents {
     return store.records('incident', operatorsId)
   }
 
-  /** Those that last, and those of whose end not everybody was told. */
+  /** Those that last, and those that have ended within a day. */
   async list(): Promise<readonly SharedIncident[]> {
     const { store, clock } = this.#options
     const now = clock.now()
-    return (await store.records('incident', operatorsId)).flatMap(record => {
-      const { hasEnded, ...incident } = recordOf(record)
-      if (hasEnded === true) return []
-      const isOver = now >= Math.max(incident.seen, this.#reportsSince) + endedAfterMs
-      return [{ ...incident, ended: isOver ? isoTime(incident.seen) : null, record }]
+    return (await store.records('incident', operatorsId)).map(record => {
+      const { hasEnded = false, ...incident } = recordOf(record)
+      const isOver = hasEnded || now >= Math.max(incident.seen, this.#reportsSince) + endedAfterMs
+      return { ...incident, ended: isOver ? isoTime(incident.seen) : null, hasEnded, record }
     })
   }
 
-  /** Once everybody has been told of its end. */
+  /** Once this gateway has told of its end whom it can. */
   async end({ record }: SharedIncident): Promise<void> {
     const { store, clock } = this.#options
     const value: IncidentRecord = { ...recordOf(record), hasEnded: true }
