@@ -798,15 +798,19 @@ t.test('outages of networks are kept for 90 days, by day', async t => {
   const outage = { network: 'devnet', kind: 'down' as const, began: midnight - 60_000, ended: midnight + 30_000 }
   await recordOutage(store, outage)
   await recordOutage(store, outage)
-  const read = async (lasting: readonly { kind: 'down' | 'stalled'; began: number }[] = []) =>
-    outageDaysOf((await openOutageHistory(store, clock)())?.get('devnet') ?? [], lasting, clock.now())
+  const read = async (seen: Parameters<typeof outageDaysOf>[1] = []) =>
+    outageDaysOf((await openOutageHistory(store, clock)())?.get('devnet') ?? [], seen, clock.now())
   const recorded = [
     { date: '2026-01-14', downSeconds: 60, stalledSeconds: 0 },
     { date: '2026-01-15', downSeconds: 30, stalledSeconds: 0 },
   ]
   t.same(await read(), recorded, 'an outage over midnight is one of two days, and counts once')
-  const lasting = await read([{ kind: 'stalled', began: clock.now() - 10_000 }])
+  const lasting = await read([{ kind: 'stalled', began: clock.now() - 10_000, ended: undefined }])
   t.same(lasting[1], { ...recorded[1], stalledSeconds: 10 }, 'what lasts is shown too')
+  const ended = { kind: 'down' as const, began: clock.now() - 20_000, ended: clock.now() - 5_000 }
+  const seen = [ended, { ...outage, ended: midnight + 29_000 }]
+  t.same((await read(seen))[1], { ...recorded[1], downSeconds: 45 }, 'and what has just ended, until it is recorded')
+  t.same(outageDaysOf([], [{ ...outage, ended: midnight + 29_000 }], clock.now()), [], 'but by then, nothing else')
   for (let i = 0; i < 70; i += 1)
     await recordOutage(store, { ...outage, began: midnight + 60_000 * (i + 1), ended: midnight + 60_000 * (i + 1) + 1_000 })
   t.match((await read())[1], { downSeconds: 100 })

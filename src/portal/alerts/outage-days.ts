@@ -99,14 +99,27 @@ const dayOf = ({ value }: StoredRecord): RecordedDay => value as unknown as Reco
 export const firstDayOf = (recorded: readonly RecordedDay[]): string | null =>
   recorded.length === 0 ? null : isoDate(Math.min(...recorded.map(({ day }) => day)) * dayMs)
 
-/** The days of one network that had outages, in order: those that were recorded, and one that lasts. */
-export const outageDaysOf = (
-  recorded: readonly RecordedDay[],
-  lasting: readonly Omit<DayOutage, 'ended'>[],
-  now: number,
-): readonly OutageDay[] => {
+/** Longer than it takes until an outage that has ended is recorded, and the record is read: no gateway may see it any more, rounds and reads are rare. */
+const maxRecordDelayMs = 600_000
+
+/** As a gateway has seen it. In ms since 1970. */
+interface SeenOutage extends Omit<DayOutage, 'ended'> {
+  /** Undefined while it lasts. */
+  readonly ended: number | undefined
+}
+
+/** The days of one network that had outages, in order: those that were recorded, and of those seen what lasts, or has just ended and is not recorded yet. */
+export const outageDaysOf = (recorded: readonly RecordedDay[], seen: readonly SeenOutage[], now: number): readonly OutageDay[] => {
   const first = Math.floor(now / dayMs) - outageDays + 1
-  const parts = [...recorded.flatMap(({ outages }) => outages), ...lasting.flatMap(outage => partsOf({ ...outage, ended: now }))]
+  const known = recorded.flatMap(({ outages }) => outages)
+  const isRecorded = ({ kind, began }: SeenOutage, ended: number): boolean =>
+    known.some(each => each.kind === kind && each.began < ended && began < each.ended)
+  const added = seen.flatMap(outage => {
+    const { ended = now } = outage
+    const isWanted = outage.ended === undefined || (ended > now - maxRecordDelayMs && !isRecorded(outage, ended))
+    return isWanted ? partsOf({ ...outage, ended }) : []
+  })
+  const parts = [...known, ...added]
   return [...groupBy(parts, ({ began }) => Math.floor(began / dayMs))]
     .filter(([day]) => day >= first)
     .sort(([a], [b]) => a - b)

@@ -90,13 +90,12 @@ const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | unde
   }
 }
 
-/** What lasts is recorded once it has ended. */
 const outageDaysIn = (name: string, history: Awaited<ReturnType<OutageHistory>>, incidents: IncidentLog, now: number) => {
   if (history === undefined) return null
-  const lasting = incidents
+  const seen = incidents
     .list(name)
-    .flatMap(({ node, kind, began, ended }) => (node === undefined && ended === undefined && isOutageKind(kind) ? [{ kind, began }] : []))
-  return outageDaysOf(history.get(name) ?? [], lasting, now)
+    .flatMap(({ node, kind, began, ended }) => (node === undefined && isOutageKind(kind) ? [{ kind, began, ended }] : []))
+  return outageDaysOf(history.get(name) ?? [], seen, now)
 }
 
 const networksWithStatus = async (services: PortalServices) => {
