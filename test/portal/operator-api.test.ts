@@ -856,6 +856,18 @@ t.test('the figures of the last minute, or since the start, and those over time'
     await history.followOutages([])
     t.same(await inOutages(), [], 'those of one that has ended are counted no more')
   })
+
+  t.test('of a network that has a usable node again before its counters were read, no calls are counted', async t => {
+    let respond = (): void => undefined
+    const late = new TrafficHistory({ clock, read: () => new Promise(resolve => (respond = () => resolve([]))) })
+    const followed = late.followOutages(['devnet'])
+    await late.followOutages([])
+    respond()
+    await followed
+    const recent = late.recent()
+    respond()
+    t.same([...(await recent).outages], [])
+  })
 })
 
 t.test('a node is drained by force alone where no other one gets calls of some class of methods', async t => {

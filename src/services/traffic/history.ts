@@ -88,6 +88,8 @@ export class TrafficHistory {
   readonly #known = new Map<string, { readonly counters: TrafficCounters; readonly isKept: boolean }>()
   /** The first reading in each outage. */
   readonly #outages = new Map<string, { readonly since: number; readonly reading: TrafficReading }>()
+  /** The networks whose outages are followed: others may be while the counters for an earlier change are read. */
+  #followed: ReadonlySet<string> = new Set()
   #readings: readonly TrafficReading[] = [processStart]
   #readingCount = 0
 
@@ -108,11 +110,12 @@ export class TrafficHistory {
 
   /** Calls of these networks are counted from now on, if they are not yet, and those of others no more. */
   async followOutages(networks: readonly string[]): Promise<void> {
-    for (const name of this.#outages.keys()) if (!networks.includes(name)) this.#outages.delete(name)
+    this.#followed = new Set(networks)
+    for (const name of this.#outages.keys()) if (!this.#followed.has(name)) this.#outages.delete(name)
     if (networks.every(name => this.#outages.has(name))) return
     const reading = await this.#read()
     const since = this.#options.clock.now()
-    for (const name of networks) if (!this.#outages.has(name)) this.#outages.set(name, { since, reading })
+    for (const name of networks) if (this.#followed.has(name) && !this.#outages.has(name)) this.#outages.set(name, { since, reading })
   }
 
   async recent(): Promise<RecentTraffic> {
