@@ -229,7 +229,7 @@ export class CallFailover implements Alternatives {
     if (silentNode.latencyOf(methodClass).lastUsualAt >= startedAt) return undefined
     const node = this.#findHedgeNode()
     if (node === undefined || !this.#reserveHedge(node, true)) return undefined
-    this.#silentNode = silentNode
+    if (!silentNode.hasAnswered(this)) this.#silentNode = silentNode
     const attempt = this.#attemptOn(node)
     if (method?.maxTime === undefined) return attempt
     const remainingMs = method.maxTime - (clock.monotonic() - startedAt)
@@ -239,7 +239,7 @@ export class CallFailover implements Alternatives {
   /** The call is late on this node: an attempt on another one, if there is one and the budget allows it. */
   #hedge(lateNode: UpstreamNode, startedAt: number, isFirstTime: boolean): Attempt | undefined {
     const { methodClass } = this.#selection
-    if (isFirstTime) lateNode.recordLate(methodClass, startedAt)
+    if (isFirstTime && !lateNode.hasAnswered(this)) lateNode.recordLate(methodClass, startedAt)
     const node = this.#findHedgeNode()
     if (node !== undefined && this.#reserveHedge(node, lateNode.isFailing(methodClass))) return this.#attemptOn(node)
     lateNode.moveLateCalls(methodClass)

@@ -106,11 +106,12 @@ export abstract class UpstreamNode {
     } finally {
       endProof?.(isAnswered)
       endTrial?.(isAnswered)
-      const endedAt = clock.monotonic()
+      const answeredAt = this.state.activity.answeredAt(attempt)
+      const endedAt = answeredAt ?? clock.monotonic()
       attempt.end()
       this.#inFlight.delete(number)
       this.#requestsInFlight.add(-1)
-      if (outcome === 'success') this.state.lateCallsOf(methodClass).recordAnswer(startedAt, endedAt)
+      if (outcome === 'success' || answeredAt !== undefined) this.state.lateCallsOf(methodClass).recordAnswer(startedAt, endedAt)
       else if (attempt.isCanceled) this.state.lateCallsOf(methodClass).recordCanceled(startedAt, endedAt)
       this.#duration.observe((endedAt - startedAt) / 1000)
       this.state.rateLimit?.end(isProbe, outcome === 'success')
@@ -126,6 +127,12 @@ export abstract class UpstreamNode {
     return this.state.lateCallsOf(methodClass).isFailing || this.isSuspended(methodClass)
   }
 
+  /** Whether the node has answered this call, which waits for other nodes. */
+  hasAnswered(call: MovableCall): boolean {
+    for (const attempt of this.#inFlight.values()) if (attempt.isOf(call)) return this.#isAnswered(attempt)
+    return false
+  }
+
   /** A call of this class is late. */
   recordLate(methodClass: string, startedAt: number): void {
     this.state.lateCallsOf(methodClass).recordLate(startedAt, this.#services.clock.monotonic())
@@ -136,20 +143,25 @@ export abstract class UpstreamNode {
   moveLateCalls(methodClass: string): void {
     if (!this.isSuspended(methodClass)) return
     const lateSince = this.#services.clock.monotonic() - lateAfterMs(this.latencyOf(methodClass))
-    for (const attempt of this.#inFlight.values()) if (attempt.isLate(methodClass, lateSince)) attempt.move(late(this.target))
+    for (const attempt of this.#inFlight.values())
+      if (attempt.isLate(methodClass, lateSince) && !this.#isAnswered(attempt)) attempt.move(late(this.target))
   }
 
   /** The call leaves the node if it hangs and can go to another. */
   moveHungCall(methodClass: string, call: MovableCall): void {
     const since = hungSince(this.#services.clock.monotonic(), this.latencyOf(methodClass))
     for (const attempt of this.#inFlight.values())
-      if (attempt.isOf(call) && attempt.isLate(methodClass, since)) attempt.move(late(this.target))
+      if (attempt.isOf(call) && attempt.isLate(methodClass, since) && !this.#isAnswered(attempt)) attempt.move(late(this.target))
   }
 
   /** Called when no pipeline uses the node any more. */
   stop(): void {
     this.cancellation.abort()
     this.state.stop()
+  }
+
+  #isAnswered(attempt: NodeAttempt): boolean {
+    return this.state.activity.answeredAt(attempt) !== undefined
   }
 
   /** A heavy call that took too long is due to the caller, if meanwhile the node answered another of its class as fast as usual. */

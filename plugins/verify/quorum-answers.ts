@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { activityOf } from '../../src/plugin/internal.ts'
 import {
   Cancellation,
   blockSelectorOf,
@@ -138,8 +139,10 @@ export class QuorumAnswers {
         next(withContext(call, { target, request }, cancellation)).then(reply => {
           inFlight -= 1
           if (isDecided) return releaseResult(reply)
-          if (isAnswer(reply)) votes.push({ upstream: target.name, reply, answer: this.#answerOf(reply, method, votes) })
-          else ask()
+          if (isAnswer(reply)) {
+            if (target === call.context.target) activityOf(target).recordAnswered(call, this.#services.clock.monotonic())
+            votes.push({ upstream: target.name, reply, answer: this.#answerOf(reply, method, votes) })
+          } else ask()
           decide()
           if (!isDecided && votes.length > 0) timer ??= this.#services.clock.every(lateMs, ask)
         }, reject)

@@ -1,5 +1,5 @@
 import { Cancellation } from '../../plugin/call.ts'
-import type { Target } from '../../plugin/call.ts'
+import type { Call, Signal, Target } from '../../plugin/call.ts'
 import { isFailure } from '../../plugin/reply.ts'
 import type { ErrorCategory } from '../../plugin/error-table.ts'
 import type { Failure } from '../../plugin/reply.ts'
@@ -38,6 +38,8 @@ export class UpstreamActivity {
   readonly #cancellation = new Cancellation()
   /** By class of method. */
   readonly #latencies = new Map<string, LatencyTracker>()
+  /** By the signals of the calls. */
+  readonly #answeredAt = new WeakMap<Signal, number>()
   #responseCount = 0
   #receivedBytes = 0
   #isUnresponsive = false
@@ -70,6 +72,16 @@ export class UpstreamActivity {
   recordResponse(): void {
     this.#responseCount += 1
     this.#isUnresponsive = false
+  }
+
+  /** The upstream has answered this call, which waits for the answers of others too: what they take is no latency of this one. */
+  recordAnswered({ signal }: Pick<Call, 'signal'>, now: number): void {
+    if (signal !== undefined) this.#answeredAt.set(signal, now)
+  }
+
+  /** Undefined where recordAnswered() has not been called for a call with this signal. */
+  answeredAt(signal: Signal): number | undefined {
+    return this.#answeredAt.get(signal)
   }
 
   /** So many bytes of a response have come. */

@@ -105,6 +105,31 @@ t.test('a quorum', async t => {
     await gateway.stop()
   })
 
+  t.test('makes no node suspect because another one is slow', async t => {
+    const suspectsBeside = async (slow: string) => {
+      let isSlow = false
+      const names = ['one', 'two', 'three']
+      const answers = Object.fromEntries(
+        names.map((name): [string, FakeUpstream] => [
+          name,
+          { eth_getBalance: () => ({ result: '0x1', after: isSlow && name === slow ? 900 : 100 }) },
+        ]),
+      )
+      const gateway = await openQuorum(answers, { policy: '2 of 2', method: 'eth_getBalance' })
+      for (let i = 0; i < 112; i += 1) await gateway.call('eth_getBalance', [to, '0x10'])
+      isSlow = true
+      const calls = Array.from({ length: 6 }, () => gateway.call('eth_getBalance', [to, '0x10']))
+      t.same(
+        (await Promise.all(calls)).map(({ result }) => result),
+        calls.map(() => '0x1'),
+      )
+      await gateway.stop()
+      return gateway.log.lines.filter(({ message }) => message.startsWith('upstream suspect')).map(({ fields }) => fields)
+    }
+    t.same(await suspectsBeside('two'), [])
+    t.match(await suspectsBeside('one'), [{ upstream: 'one' }])
+  })
+
   t.test('is reached by errors that mean the same, however nodes word them', async t => {
     const reverted = (message: string): FakeResponse => ({ error: { code: 3, message, data: '0xAB' } })
     const gateway = await openQuorum({ one: reverted('execution reverted'), two: reverted('execution reverted: no'), three: right })
