@@ -6,7 +6,7 @@ import { applyLeaseRequest, emptyLeaseRecord, mostLeasedFor, sumDay } from './le
 import type { DayRecords, LeaseRecord, LeaseRequest } from './lease-accounting.ts'
 import { scanLedgerIds } from './accounts.ts'
 import { ledgerRetentionDays, storeTimeoutMs } from './store.ts'
-import type { BalanceStore, ClockRepair, DayTotals, LeaseResponse, LedgerStore } from './store.ts'
+import type { BalanceStore, ClockRepair, DayTotals, LeaseResponse, LedgerStore, StoreDetails } from './store.ts'
 import { repeatableMs } from './lost-writes.ts'
 import type { LostWrites } from './lost-writes.ts'
 import type { StoreDays } from './store-days.ts'
@@ -83,8 +83,10 @@ const maxConcurrentRepeats = 50
 /** So long after a loss was found, the primary that is replaced may still acknowledge writes, and lose them. */
 const lateAcknowledgementMs = 5_000
 
+type StoredLedger = LedgerStore & BalanceStore & ClockRepair & Pick<StoreDetails, 'dayTotalsOf'>
+
 /** `losses` calls back when the store has lost its last writes. */
-export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWrites): LedgerStore & BalanceStore & ClockRepair => {
+export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWrites): StoredLedger => {
   const known = new WrittenRecords()
   const semaphore = createSemaphore(maxConcurrentRepeats)
   /** In ms since 1970; records that were written before it are not repeated. */
@@ -123,10 +125,15 @@ export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWri
     },
     deregister: process => days.deregister(process),
     async dayBalance(account, day) {
-      const { counted: _, ...balance } = await readDayTotals(engine, days, { account, day, countsUsage: false })
+      const [totals] = await readDayTotals(engine, days, { accounts: [account], day, countsUsage: false })
+      const { counted: _, ...balance } = totals!
       return balance
     },
-    dayTotals: (account, day) => readDayTotals(engine, days, { account, day, countsUsage: true }),
+    async dayTotals(account, day) {
+      const [totals] = await readDayTotals(engine, days, { accounts: [account], day, countsUsage: true })
+      return totals!
+    },
+    dayTotalsOf: accounts => readDayTotals(engine, days, { accounts, day: undefined, countsUsage: true }),
     async resetDay() {
       const reset = await days.reset()
       const ids: string[] = []
@@ -233,20 +240,23 @@ const dropDays = async (engine: Engine, account: string, old: readonly number[])
 }
 
 interface DayQuery {
-  readonly account: string
+  readonly accounts: readonly string[]
   readonly day: number | undefined
   readonly countsUsage: boolean
 }
 
+/** In the order of the accounts. */
 const readDayTotals = async (
   engine: Engine,
   days: StoreDays,
-  { account, day: requestedDay, countsUsage }: DayQuery,
-): Promise<DayTotals> => {
+  { accounts, day: requestedDay, countsUsage }: DayQuery,
+): Promise<readonly DayTotals[]> => {
   const { today, endsInMs, processes } = await days.live()
   const day = requestedDay ?? today
-  const found = day > today - ledgerRetentionDays ? await readDay(engine, account, day, countsUsage) : emptyDay
-  return { today, endsInMs, day, leased: found.leased, counted: found.counted, ...sumDay(found, process => processes.has(process)) }
+  const isRetained = day > today - ledgerRetentionDays
+  const found = isRetained ? await readDays(engine, accounts, day, countsUsage) : accounts.map(() => emptyDay)
+  const isLive = (process: string): boolean => processes.has(process)
+  return found.map(each => ({ today, endsInMs, day, leased: each.leased, counted: each.counted, ...sumDay(each, isLive) }))
 }
 
 /** One account's day: what is leased over all processes, the records by process, and the credits of the usage counts. */
@@ -257,11 +267,24 @@ interface LedgerDay extends DayRecords {
 
 const emptyDay: LedgerDay = { leased: 0, counted: 0, leases: new Map(), reported: new Map() }
 
-/** What processes have reported is read before their leases: a lease covers what was reported before. */
-export const readDay = async (engine: Engine, account: string, day: number, countsUsage = false): Promise<LedgerDay> => {
-  const { leases } = await readLeases(engine, account, day)
-  const use = await readReportedUse(engine, { account, day, processes: [...leases.keys()], countsUsage })
-  return { ...use, ...(await readLeases(engine, account, day)) }
+export const readDay = async (engine: Engine, account: string, day: number): Promise<DayRecords> =>
+  (await readDays(engine, [account], day, false))[0]!
+
+/**
+ * What processes have reported is read before their leases: a lease covers what was reported before. Their names are read first; an account without
+ * any that has no counts is read once.
+ */
+const readDays = async (engine: Engine, accounts: readonly string[], day: number, countsUsage: boolean): Promise<readonly LedgerDay[]> => {
+  const found = await Promise.all(accounts.map(async account => ({ account, ...(await readLeases(engine, account, day)) })))
+  const of = found.map(({ account, leases }) => ({ account, processes: [...leases.keys()] }))
+  const use = await readReportedUse(engine, of, { day, countsUsage })
+  return Promise.all(
+    found.map(async ({ account, leased, leases }, i) => {
+      const reported = use[i]!
+      const isUnused = leases.size === 0 && reported.counted === 0
+      return { ...reported, ...(isUnused ? { leased, leases } : await readLeases(engine, account, day)) }
+    }),
+  )
 }
 
 const readLeases = async (engine: Engine, account: string, day: number): Promise<Pick<LedgerDay, 'leased' | 'leases'>> => {

@@ -227,6 +227,8 @@ export interface StoreDetails {
   /** Empty where the store has none of these limits, or does not tell. */
   usedShares(): MaybePromise<UsedShares>
   countLiveProcesses(): MaybePromise<number>
+  /** dayTotals() of today of each of these accounts, read together: in a few round trips, however many there are. */
+  dayTotalsOf(accounts: readonly string[]): Promise<readonly DayTotals[]>
   /** One account's day by process. */
   dayRecords(account: string, day: number): MaybePromise<DayRecords>
   /** All counts, or those from hour `from` up to, not including, hour `to`; those of one account and hour are adjacent. Of days without hours, those of the day. */

@@ -367,28 +367,58 @@ interface ReportedDay {
   readonly counted: number
 }
 
-/** `countsUsage`: the credits of the day's rows are summed, of which there may be hundreds. */
-export const readReportedUse = async (engine: Engine, { account, day, processes, countsUsage }: ReportedDayQuery): Promise<ReportedDay> => {
-  const reads: TableRead[] = [{ table: lastReports, fields: processes }, { table: reportedUseOf(account, day) }]
-  if (countsUsage) reads.push({ table: callsOf(account, periodName('day', day)) })
-  const [last = new Map<string, string>(), use = new Map<string, string>(), calls = new Map<string, string>()] = (
-    await engine.read(engine.usageTagOf(account), reads)
-  ).tables
-  const reported = new Map<string, ReportedUse>()
-  for (const [process, text] of last) {
-    reported.set(process, { credits: Number(use.get(process) ?? 0), isFinal: parseLastReport(text).isFinal })
-  }
-  let counted = 0
-  for (const row of calls.values()) counted += parseVector(row)[1] ?? 0
-  return { reported, counted }
+/** An account, and the processes with leases of it. */
+interface LeasedAccount {
+  readonly account: string
+  readonly processes: readonly string[]
 }
 
 interface ReportedDayQuery {
-  readonly account: string
   readonly day: number
-  readonly processes: readonly string[]
+  /** The credits of the day's rows are summed, of which there may be hundreds. */
   readonly countsUsage: boolean
 }
+
+/** Of each of the accounts, in their order; those with one tag are read together. */
+export const readReportedUse = async (
+  engine: Engine,
+  accounts: readonly LeasedAccount[],
+  query: ReportedDayQuery,
+): Promise<readonly ReportedDay[]> => {
+  const byTag = new Map<string, LeasedAccount[]>()
+  for (const each of accounts) getOrCreate(byTag, engine.usageTagOf(each.account), (): LeasedAccount[] => []).push(each)
+  const found = new Map<string, ReportedDay>()
+  const readTag = async (tag: string, some: readonly LeasedAccount[]): Promise<void> => {
+    for (const [account, day] of await readReportedUseIn(engine, tag, some, query)) found.set(account, day)
+  }
+  await Promise.all(Array.from(byTag, ([tag, some]) => readTag(tag, some)))
+  return accounts.map(({ account }) => found.get(account)!)
+}
+
+const readReportedUseIn = async (
+  engine: Engine,
+  tag: string,
+  accounts: readonly LeasedAccount[],
+  { day, countsUsage }: ReportedDayQuery,
+): Promise<readonly (readonly [account: string, ReportedDay])[]> => {
+  const processes = [...new Set(accounts.flatMap(each => each.processes))]
+  const reads: TableRead[] = accounts.map(({ account }) => ({ table: reportedUseOf(account, day) }))
+  if (countsUsage) reads.push(...accounts.map(({ account }) => ({ table: callsOf(account, periodName('day', day)) })))
+  const [last = noRows, ...tables] = (await engine.read(tag, [{ table: lastReports, fields: processes }, ...reads])).tables
+  return accounts.map(({ account, processes: ofAccount }, i) => {
+    const [use = noRows, calls = noRows] = [tables[i], tables[accounts.length + i]]
+    const reported = new Map<string, ReportedUse>()
+    for (const process of ofAccount) {
+      const text = last.get(process)
+      if (text !== undefined) reported.set(process, { credits: Number(use.get(process) ?? 0), isFinal: parseLastReport(text).isFinal })
+    }
+    let counted = 0
+    for (const row of calls.values()) counted += parseVector(row)[1] ?? 0
+    return [account, { reported, counted }]
+  })
+}
+
+const noRows: ReadonlyMap<string, string> = new Map()
 
 export const dropReportedUse = async (engine: Engine, account: string, of: readonly number[]): Promise<void> => {
   await engine.commit(engine.usageTagOf(account), { drops: of.map(day => reportedUseOf(account, day)) })

@@ -5,7 +5,7 @@ import { UsageWebhook } from '../../src/portal/usage-webhook.ts'
 import type { UsageWebhookOptions } from '../../src/portal/usage-webhook.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { deriveUsageKey, formatKey } from '../../src/portal/alerts/webhook-signature.ts'
-import { auditAccount } from '../../src/cli/audit.ts'
+import { auditDay } from '../../src/cli/audit.ts'
 import { openLedger } from '../../src/services/ledger/index.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { exportUsage } from '../../src/services/usage/usage-export.ts'
@@ -123,7 +123,7 @@ t.test('each row of a day that is over is sent once, over several gateways and f
   for (let i = 0; i < 10; i += 1) await killed.call('acc_alice', 'eth_lost', 255)
   killed.kill()
   await one.stop()
-  t.same((await auditAccount(store, 'acc_alice', plan.dailyCredits)).faults, [])
+  t.same(auditDay(await store.dayTotals('acc_alice'), plan.dailyCredits).faults, [])
   const gateways = [gateway(), gateway(), gateway()]
   const run = () => Promise.all(gateways.map(each => each.run()))
   await run()

@@ -84,6 +84,37 @@ t.test('a request is found by its id in a full log with a few reads of a small p
     t.ok(read.chars < chars / 50, `${read.chars} characters`)
   }
 })
+t.test('the days of many accounts are read at once: with one read of each, and one of the usage of all', async t => {
+  const clock = new TestClock()
+  const folder = await openLmdbFolder(await tempFolder(t), clock)
+  let inFlight = 0
+  const found = { reads: 0, mostAtOnce: 0 }
+  const counting: Engine = {
+    ...folder,
+    async read(...args) {
+      found.reads += 1
+      inFlight += 1
+      found.mostAtOnce = Math.max(found.mostAtOnce, inFlight)
+      const result = await folder.read(...args)
+      inFlight -= 1
+      return result
+    },
+  }
+  const store = openEngineStore(counting, clock)
+  t.teardown(() => store.close())
+  const { today: day } = await store.heartbeat('p1')
+  const lease = { day, process: 'p1', minCredits: 0, desiredCredits: 80, limit: 900, shareDivisor: 1, seq: 1, counters: undefined }
+  for (const account of ['acc_0', 'acc_7']) await store.requestLease({ account, ...lease })
+  const accounts = Array.from({ length: 100 }, (_, i) => `acc_${i}`)
+  Object.assign(found, { reads: 0 })
+  const totals = await store.dayTotalsOf(accounts)
+  t.same(
+    totals.map(({ leased }) => leased).filter(leased => leased > 0),
+    [80, 80],
+  )
+  t.equal(found.reads, 1 + accounts.length + 1 + 2, 'the processes, all leases, the usage, and leases again where there are some')
+  t.equal(found.mostAtOnce, accounts.length)
+})
 t.test('lmdb drops no record because its clock is ahead for a while', async t => {
   const clock = new TestClock()
   const store = await tempStore(t, clock)

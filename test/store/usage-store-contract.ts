@@ -330,6 +330,30 @@ export const useContract = async (t: Test, open: (t: Test, clock: TestClock) => 
     t.match(await store.dayTotals('acc_1'), { leased: 300, used: 100, held: 0, forfeited: 200, counted: 100, isExact: true })
   })
 
+  t.test('the days of many accounts that are read together are those that are read one by one', async t => {
+    const { store, lease, report } = await setUp(t)
+    await store.heartbeat('p1')
+    await lease('p1', 1, 0, 300)
+    await lease('p1', 2, 200)
+    await lease('p2', 1, 0, 300)
+    const counts = [
+      count(120),
+      count(500, { account: 'acc_2' }),
+      ...Array.from({ length: 40 }, (_, i) => count(i, { account: `acc_a${i}` })),
+    ]
+    await report('p1', 1, counts)
+    await report('p2', 1, [], true)
+    const accounts = ['acc_3', 'acc_2', 'acc_1', ...Array.from({ length: 50 }, (_, i) => `acc_a${i}`)]
+    const together = await store.dayTotalsOf(accounts)
+    t.same(together, await Promise.all(accounts.map(account => store.dayTotals(account))))
+    t.match(together.slice(0, 3), [
+      { leased: 0, counted: 0 },
+      { leased: 0, counted: 500 },
+      { leased: 600, used: 120, held: 180, forfeited: 300, counted: 120 },
+    ])
+    t.same(await store.dayTotalsOf([]), [])
+  })
+
   t.test('calls that a process has not counted when it ends in order are a difference', async t => {
     const { store, lease, report } = await setUp(t)
     await report('p1', 1, [])
