@@ -40,8 +40,12 @@ const stateCell = (value: string) => ({ table: moveTable, field: stateField, val
 
 const isClean = { ...dirtyCell, is: undefined } as const
 
+const reopenedPrefix = `${reopenedTable}\n`
+
 /** Changes that are copied within a fraction of a second. */
 const maxLastPassRows = 500
+/** The hold does what a pass does: it waits for stores that are busy with what was copied, or with their disks, where calls would wait. */
+const maxLastPassMs = 250
 const maxPasses = 20
 /** A gateway that hangs for longer counts as missing. */
 const maxArrivalMs = 15_000
@@ -199,10 +203,14 @@ class StoreSwitch {
     await concurrently(this.#fixed, tag => this.#mark(tag))
     await concurrently(await this.#findOthers(), async tag => void (await this.#seal(tag)))
     await this.#copy.copyAll()
-    for (let pass = 0; pass < maxPasses; pass += 1) if ((await this.#copyChanges()) <= maxLastPassRows) break
-    const heldAt = this.#parts.clock.monotonic()
+    const { clock } = this.#parts
+    for (let pass = 0; pass < maxPasses; pass += 1) {
+      const passAt = clock.monotonic()
+      if ((await this.#copyChanges()) <= maxLastPassRows && clock.monotonic() - passAt <= maxLastPassMs) break
+    }
+    const heldAt = clock.monotonic()
     await this.#hold()
-    return Math.round(this.#parts.clock.monotonic() - heldAt)
+    return Math.round(clock.monotonic() - heldAt)
   }
 
   async #findOthers(): Promise<ReadonlySet<string>> {
@@ -238,8 +246,8 @@ class StoreSwitch {
   async #copyChangesOf(tag: string): Promise<number> {
     if ((await this.#from.commit(tag, { guards: [isClean] })).isDone) return 0
     await this.#from.commit(tag, { dels: [dirtyCell] })
-    const changed: string[] = []
-    for await (const [field] of this.#from.scan(tag, changedTable)) changed.push(field)
+    const changed = await this.#listChanges(tag)
+    // One after the other: a part that has a whole table must not write a row as it was before another part has read it.
     for await (const some of inParts(changed)) {
       await this.#from.commit(tag, { dels: some.map(field => ({ table: changedTable, field })) })
       await this.#copyRows(tag, some)
@@ -247,7 +255,16 @@ class StoreSwitch {
     return changed.length
   }
 
-  /** `changed` as in the table of this name. */
+  /** As in the table of this name. What processes have reopened is known from then on. */
+  async #listChanges(tag: string): Promise<readonly string[]> {
+    const changed: string[] = []
+    for await (const [field] of this.#from.scan(tag, changedTable)) {
+      changed.push(field)
+      if (tag === accountsTag && field.startsWith(reopenedPrefix)) this.#reopened.add(field.slice(reopenedPrefix.length))
+    }
+    return changed
+  }
+
   async #copyRows(tag: string, changed: readonly string[]): Promise<void> {
     const fieldsByTable = new Map<string, string[]>()
     const tables = new Set<string>()
@@ -256,49 +273,46 @@ class StoreSwitch {
       if (at < 0) tables.add(text)
       else getOrCreate(fieldsByTable, text.slice(0, at), (): string[] => []).push(text.slice(at + 1))
     }
-    if (tag === accountsTag) {
-      for (const reopened of fieldsByTable.get(reopenedTable) ?? []) this.#reopened.add(reopened)
-      fieldsByTable.delete(reopenedTable)
-    }
+    fieldsByTable.delete(reopenedTable)
     await this.#copy.replaceTables(Array.from(tables, table => [tag, table] as const))
-    for (const [table, fields] of fieldsByTable) if (!tables.has(table)) await this.#copy.copyRows(tag, table, fields)
+    await concurrently(fieldsByTable, async ([table, fields]) => {
+      if (!tables.has(table)) await this.#copy.copyRows(tag, table, fields)
+    })
     if (tag === accountsTag) await this.#copyLedgers(await changedLedgerIds(this.#from, fieldsByTable))
   }
 
   /** Those that have been added. */
   async #copyLedgers(ids: readonly string[]): Promise<void> {
-    for (const id of ids) {
-      if (this.#known.has(id)) continue
+    await concurrently(ids, async id => {
+      if (this.#known.has(id)) return
       this.#known.add(id)
       await this.#seal(id)
       await this.#copy.copyTables((await ledgerTables(this.#from, id)).map(table => [id, table] as const))
-    }
+    })
   }
 
+  /** Each step that waits for another one takes a round trip, and on a busy machine a turn of two processes besides: as many as can be are taken at once. */
   async #hold(): Promise<void> {
     await this.#parts.phase.set('hold')
     // First, as no tag can be listed from then on. Heartbeats go on until the end: a process that sends none counts as dead.
-    await this.#close(accountsTag)
+    await this.#seal(accountsTag)
+    const changed = await this.#listChanges(accountsTag)
     const others = this.#fixed.filter(tag => tag !== accountsTag && tag !== processesTag)
-    await concurrently([...others, ...this.#reopened], tag => this.#close(tag))
-    await this.#parts.phase.set()
+    await concurrently([accountsTag, ...others, ...this.#reopened], async tag => {
+      if (tag === accountsTag) return this.#copyRows(tag, changed)
+      await this.#seal(tag)
+      await this.#copyRows(tag, await this.#listChanges(tag))
+    })
     await this.#parts.end()
     while (!(await this.#sealProcesses()));
   }
 
-  /** Seals a tag for good, and copies its last changes. */
-  async #close(tag: string): Promise<void> {
-    if (await this.#seal(tag, [isClean])) return
-    await this.#seal(tag)
-    await this.#copyChangesOf(tag)
-  }
-
-  /** The last step: false where a heartbeat has come in between. */
+  /** The last step: false where a heartbeat has begun another day in between. Of others, which never end, the time may be missing: it is older by a moment. */
   async #sealProcesses(): Promise<boolean> {
     const { to, toId, phase } = this.#parts
     const times = await readTable(this.#from, processesTag, recorded)
     await to.commit(processesTag, { puts: Array.from(times, ([field, value]) => ({ table: recorded, field, value })) })
-    const guards = [phase.guard, ...['day', 'time'].map(field => ({ table: recorded, field, is: times.get(field) }))]
+    const guards = [phase.guard, { table: recorded, field: 'day', is: times.get('day') }]
     const { isDone, found } = await this.#from.commit(processesTag, {
       guards,
       puts: [stateCell(sealed), { ...moveCell('movedTo'), value: toId }],

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import type { PlainStoreAddress } from '../../src/config/types.ts'
@@ -288,6 +289,100 @@ t.test('the store is held no longer with more accounts: of those that do not cal
   const used = await openUsed()
   for (const id of ['acc_1', 'acc_3', 'acc_added', 'key_added']) t.match(await used.dayTotals(id), { used: 0, held: 100 }, id)
   t.match(await used.dayTotals('acc_2'), { used: 80, held: 120 }, 'a lease that was renewed while the store was copied')
+})
+
+/** What engines are asked in one turn is answered before the next turn begins: there are as many turns as steps that wait for each other. */
+class Turns {
+  count = 0
+  #waiting: (() => void)[] = []
+  #running = 0
+
+  of(engine: Engine): Engine {
+    const inTurn = async <T>(ask: () => Promise<T>): Promise<T> => {
+      await new Promise<void>(resolve => this.#waiting.push(resolve))
+      this.#running += 1
+      return ask().finally(() => {
+        this.#running -= 1
+      })
+    }
+    const allRows = async (rows: ReturnType<Engine['scan']>) => {
+      const all: (readonly [string, string])[] = []
+      for await (const row of rows) all.push(row)
+      return all
+    }
+    return {
+      ...engine,
+      read: (...args) => inTurn(() => engine.read(...args)),
+      commit: (...args) => inTurn(() => engine.commit(...args)),
+      async *scan(...args) {
+        yield* await inTurn(() => allRows(engine.scan(...args)))
+      },
+    }
+  }
+
+  async during<T>(work: Promise<T>): Promise<T> {
+    let isDone = false
+    const end = () => {
+      isDone = true
+    }
+    work.then(end, end)
+    while (!isDone) {
+      await setImmediate()
+      await setImmediate()
+      if (this.#running > 0 || this.#waiting.length === 0) continue
+      this.count += 1
+      for (const begin of this.#waiting.splice(0)) begin()
+    }
+    return work
+  }
+}
+
+t.test('the store is held for a few steps, however many tables have changed since the last pass', async t => {
+  const { processes, engines, openUsed, openAddress } = await openBusyStores(t, 1, systemClock, {
+    kind: 'lmdb',
+    path: await tempFolder(t),
+  })
+  await keepBeating(t, processes)
+  const store = await openAddress()
+  const { today: day } = await store.dayBalance('acc_1')
+  const added = Array.from({ length: 10 }, (_, i) => `acc_new${i}`)
+  const changeLate: BeforeCommit = async (_, { puts = [] }) => {
+    if (!puts.some(({ value }) => value.startsWith('hold '))) return
+    for (const id of added) {
+      await store.addAccount({ id, name: id, plan: 'core', created: 1 })
+      await store.addKey(`hash_${id}`, { id: `key_${id}`, account: id, created: 1, hint: 'abcd' })
+      await store.requestLease({ ...oneLease, account: id, day })
+    }
+  }
+  const turns = new Turns()
+  const [from, to] = [turns.of(withHook(engines.from, changeLate)), turns.of(engines.to)]
+  const { heldMs } = await turns.during(switchStore(from, to, { monotonic: () => turns.count }, noProgress))
+  t.ok(heldMs < 30, `${heldMs} steps`)
+  const used = await openUsed()
+  for (const id of added) {
+    t.match(await used.dayTotals(id), { held: 100 }, id)
+    t.match(await used.findKey(`hash_${id}`), { account: { id } })
+  }
+})
+
+t.test('the store is held after a pass that was quick: not while one of them is busy, as with what was copied', async t => {
+  const { processes, engines, openAddress } = await openBusyStores(t, 1, systemClock, { kind: 'lmdb', path: await tempFolder(t) })
+  await keepBeating(t, processes)
+  const store = await openAddress()
+  const slowPasses = 3
+  let [now, passes] = [0, 0]
+  const from = withHook(engines.from, async (tag, { guards = [], puts = [] }) => {
+    const isPass = tag === 'accounts' && puts.length === 0 && guards.some(({ field }) => field === dirtyCell.field)
+    if (!isPass) return
+    passes += 1
+    await store.addKey(`hash${passes}`, { id: `key${passes}`, account: 'acc_1', created: 1, hint: 'abcd' })
+  })
+  const to = withHook(engines.to, async () => {
+    if (passes > 0 && passes <= slowPasses) now += 1_000
+  })
+  const { heldMs } = await switchStore(from, to, { monotonic: () => now }, noProgress)
+  t.equal(heldMs, 0)
+  t.equal(passes, slowPasses + 1)
 })
 
 t.test('a process that was about to change an account when the store was held changes it in the new store', async t => {
