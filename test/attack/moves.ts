@@ -94,18 +94,24 @@ const runMove = async (pair: StorePair, idleAccounts: number, random: SeededRand
   const urlOf = (key: string) => gateways[turn++ % gateways.length]?.http(key)
   const callers = new CreditCallers({ deployment, accounts, pauseMs: pauseBetweenCallsMs, urlOf, log })
   const keys = new KeyChanges(deployment)
+  const logPhase = (phase: string): void =>
+    log(
+      `${((systemClock.now() - startedAt) / 1_000).toFixed(0)} s: ${phase}; ${callers.results} results, ${callers.failedAt.length} calls failed`,
+    )
   try {
     await callers.addAccounts()
     await deployment.addAccount(operatedAccount, 'account1')
     await addIdleAccounts(from, idleAccounts)
+    logPhase(`${idleAccounts} accounts are in the store`)
     for (let i = 0; i < pair.gatewayCount; i += 1) gateways.push(await deployment.start())
     callers.start()
     await setTimeout(loadBeforeMs)
     keys.start()
     for (let i = 0; i < killsPerMove; i += 1) await copyAndKill(from, stores.to, random.between(250, 900))
+    logPhase(`the command was killed ${killsPerMove} times`)
     const { code, out, err } = await copy(from, stores.to)
     if (code !== 0) throw new Error(`store copy: ${err}`)
-    log(out.trim())
+    logPhase(out.trim())
     const { heldMs, missing } = JSON.parse(out) as { readonly heldMs: number; readonly missing: number } // as the command promises
     if (missing > 0) throw new Error(`${missing} processes have not gone over`)
     await setTimeout(loadAfterMs)
@@ -114,7 +120,9 @@ const runMove = async (pair: StorePair, idleAccounts: number, random: SeededRand
     await callers.stop()
     for (const gateway of gateways) if ((await gateway.stop()) !== 0) throw new Error('a gateway did not end in order')
     await assertRefused(from)
+    logPhase('the gateways have stopped')
     const summaries = await callers.audit()
+    logPhase('the audit has ended')
     const sum = (of: (each: (typeof summaries)[number]) => number) => summaries.reduce((total, each) => total + of(each), 0)
     const { failedAt, servedAt, found } = callers
     const rich = Object.keys(accounts).filter(name => (accounts[name]?.dailyCredits ?? 0) > 100_000)
@@ -272,7 +280,7 @@ export const moves: Attack = {
     const figures: Figure[] = []
     for (let round = 0; round < Math.ceil(scale); round += 1) {
       for (const [name, pair] of Object.entries(pairs).filter(([each]) => each.includes(cases))) {
-        const result = await runMove(pair, idleAccounts, new SeededRandom(seed + round), log)
+        const result = await runMove(pair, idleAccounts, new SeededRandom(seed + round), line => log(`${name}: ${line}`))
         figures.push(
           { name: `${name}: calls`, value: result.calls },
           { name: `${name}: the store took no changes for`, value: result.heldMs, unit: 'ms' },

@@ -82,6 +82,11 @@ const runRollout = async ({ gatewayCount, proxyFile, hashesKeys, log }: RolloutO
   const stop = async (i: number): Promise<void> => {
     if ((await gateways[i]?.stop()) !== 0) throw new Error('a gateway did not end in order')
   }
+  const startedAt = performance.now()
+  const logPhase = (phase: string): void =>
+    log(
+      `${((performance.now() - startedAt) / 1_000).toFixed(0)} s: ${phase}; ${callers.results} results, ${callers.failedAt.length} calls lost`,
+    )
   let proxy: RunningProxy | undefined
   const callers = new CreditCallers({
     deployment: after,
@@ -96,17 +101,22 @@ const runRollout = async ({ gatewayCount, proxyFile, hashesKeys, log }: RolloutO
     for (let i = 0; i < gatewayCount; i += 1) await start(before, i)
     proxy = proxyFile === undefined ? await openPlainProxy(gateways) : await startProxy(proxyFile, places, hashesKeys)
     callers.start()
+    logPhase(`${gatewayCount} gateways have started`)
     for (let i = 0; i < gatewayCount; i += 1) {
       await stop(i)
       await start(after, i)
+      logPhase(`gateway ${i + 1} of ${gatewayCount} is replaced`)
     }
     await start(after, gatewayCount)
+    logPhase('one is added')
     await stop(0)
     await setTimeout(maxCheckMs)
+    logPhase('one is removed')
     await callers.stop()
     for (const failure of callers.failures.slice(0, maxLoggedFailures)) log(`lost at ${failure}`)
     for (let i = 1; i < gateways.length; i += 1) await stop(i)
     const summaries = await callers.audit()
+    logPhase('all have stopped, and the audit has ended')
     const { reconnects, broken } = callers.webSocketCounts
     const sum = (of: (each: (typeof summaries)[number]) => number) => summaries.reduce((total, each) => total + of(each), 0)
     return {
@@ -156,7 +166,7 @@ export const rollouts: Attack = {
     )
     const namedRuns = runs.map(run => ({ ...run, name: `${run.proxyFile ?? 'TCP balancer'}${run.hashesKeys ? ', keys hashed' : ''}` }))
     for (const { name, proxyFile, hashesKeys } of namedRuns.filter(run => run.name.includes(cases))) {
-      const result = await runRollout({ gatewayCount: count, proxyFile, hashesKeys, log })
+      const result = await runRollout({ gatewayCount: count, proxyFile, hashesKeys, log: line => log(`${name}: ${line}`) })
       figures.push(
         { name: `${name}: gateways replaced`, value: count },
         { name: `${name}: calls`, value: result.calls },
