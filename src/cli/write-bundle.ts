@@ -49,10 +49,10 @@ export const writeBundle = async (): Promise<void> => {
 }
 
 /**
- * A sixth less text, which stays in memory. Names stay, for stacks and profiles. One character that is not ASCII makes V8
- * keep two bytes for each of a file: 6 MB.
+ * A third less text, which stays in memory: 1 MB at rest. Functions and classes keep their names, for stacks and profiles; those of private
+ * members are in the source maps alone. One character that is not ASCII makes V8 keep two bytes for each of a file: 6 MB.
  */
-const minify = { compress: false, mangle: false, codegen: { removeWhitespace: true, asciiOnly: true } }
+const minify = { compress: false, mangle: { keepNames: true }, codegen: { removeWhitespace: true, asciiOnly: true } }
 
 const { dependencies } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8')) as { dependencies: Record<string, string> }
 
