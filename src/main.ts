@@ -65,7 +65,15 @@ for (const stream of [process.stdout, process.stderr]) stream.on('error', () => 
 keepCompiledCode(process.env)
 holdTickShape(systemClock.every)
 
-const exit = (code: number): void => {
+/** What a pipe has not taken yet would be lost with the process: `tollgate audit --json | gzip`. Resolves also where nobody reads it any more. */
+const whenWritten = (stream: NodeJS.WriteStream): Promise<void> =>
+  new Promise(resolve => {
+    if (stream.writableLength === 0) resolve()
+    else stream.write('', () => resolve())
+  })
+
+const exit = async (code: number): Promise<void> => {
+  await Promise.all([process.stdout, process.stderr].map(whenWritten))
   saveCompiledCode()
   process.exit(code)
 }

@@ -1,5 +1,8 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
@@ -8,6 +11,7 @@ import { systemClock } from '../../src/services/clock.ts'
 import { openLedger } from '../../src/services/ledger/index.ts'
 import { openUsage } from '../../src/services/usage/index.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import { mainPath } from '../support/deployment.ts'
 import { TestLog } from '../support/fakes.ts'
 import { accountsCommand, createTestConfigs } from './run-command.ts'
 
@@ -128,4 +132,16 @@ t.test('more leased than the limit is exit code 1', async t => {
     out: [String, /^alice +core +plan no longer exists +800 +800/, 'leased credits and counted calls agree'],
   })
   t.match(await run(audit, '--json'), { code: 0, out: [/"plan":"core","limit":null,"leased":800/] })
+})
+
+t.test('a pipe gets all rows of many accounts: the command ends once they are read', async t => {
+  const { dir, store } = await openAuditFixture(t)
+  const add = (_: unknown, i: number) => store.addAccount({ id: `acc_${i}`, name: `account${i}`, plan: 'core', created: 1 })
+  await Promise.all(Array.from({ length: 3_000 }, add))
+  // A pipe of the system: those of Node.js are sockets, which take more at once.
+  const command = ['-c', 'env -u NODE_OPTIONS "$0" "$@" | (sleep 1; cat)', process.execPath, mainPath, 'audit', '--json', '--config', dir]
+  const child = spawn('sh', command, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [out] = await Promise.all([text(child.stdout), once(child, 'close')])
+  t.ok(out.endsWith(']\n'), `${out.length} characters`)
+  t.equal((JSON.parse(out) as readonly unknown[]).length, 3_001)
 })
