@@ -1,6 +1,7 @@
 import { directStage, getOrCreate, refuseUnknownMethod } from '../../src/plugin/internal.ts'
 import type { DirectHandler } from '../../src/plugin/internal.ts'
 import { assertKnownMethods, createNameMatcher, definePlugin, withContext } from '../../src/plugin/plugin.ts'
+import type { MethodDescription } from '../../src/plugin/internal.ts'
 import type { ExplainedCall, Explanation, Method, Services, Target } from '../../src/plugin/plugin.ts'
 import { CallFailover } from './call-failover.ts'
 import { createUpstreamCapabilities } from './upstream-capabilities.ts'
@@ -62,6 +63,10 @@ export default definePlugin({
       },
       handle: (call, next) => (heads.mayLag ? heads.sync().then(() => request(call, next)) : request(call, next)),
       ...(upstreamCapabilities && { offers: upstreamCapabilities.offers }),
+      ...(partner !== undefined && {
+        describeMethods: (described: readonly MethodDescription[]) =>
+          described.map(method => (partner.methods.includes(method.name) ? { ...method, forwarded: partner.when } : method)),
+      }),
       explain(call) {
         if (upstreamCapabilities?.offers(call.method) === false) return { text: ['no upstream has the method'], ends: 'refused' }
         const { methods } = services

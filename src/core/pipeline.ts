@@ -3,7 +3,7 @@ import type { Call, CallContext, Origin } from '../plugin/call.ts'
 import type { DirectHandler, DirectNext } from '../plugin/direct-stage.ts'
 import type { Stage } from '../plugin/plugin.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
-import type { MethodDescription, MethodTable, Services } from '../services/index.ts'
+import type { Method, MethodDescription, MethodTable, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import type { InFlight } from '../util/async.ts'
 import { sharerIndexOf, variantReader, varies, withoutCaller } from './shared-calls.ts'
@@ -121,8 +121,18 @@ const describeTable = (table: MethodTable): readonly MethodDescription[] =>
     const method = table.get(name)
     if (method === undefined) return []
     const { cost: credits, eventCosts: eventCredits } = method
-    return [{ name, credits, ...(eventCredits && { eventCredits }), params: method.describeParams() }]
+    return [{ name, credits, ...(eventCredits && { eventCredits }), ...limitsOf(method), params: method.describeParams() }]
   })
+
+const limitsOf = ({ maxResults, maxBlocks, maxTime, splittable }: Method): Pick<MethodDescription, 'limits'> => {
+  const blocks = maxBlocks ?? (splittable === true ? null : undefined)
+  const limits = {
+    ...(maxResults !== undefined && { results: maxResults }),
+    ...(blocks !== undefined && { blocks }),
+    ...(maxTime !== undefined && { ms: maxTime }),
+  }
+  return Object.keys(limits).length === 0 ? {} : { limits }
+}
 
 /** The stages are known once calls arrive. Few have a price. */
 export const composePrices = (stages: readonly PipelineStage[], methods: MethodTable): Services['priceOf'] => {

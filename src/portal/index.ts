@@ -142,6 +142,7 @@ export const openPortal = async ({
         ...made,
         plans: () => options.plans,
         networkNames: () => options.networks.map(({ name }) => name),
+        networkStatuses: () => options.networkStatuses(),
       })
     },
   })

@@ -17,6 +17,7 @@ import {
   time,
   timeOrNull,
   partialObject,
+  schemaRef,
 } from './openapi.ts'
 import { lastHeadSchema, networkStateSchema } from './network-schemas.ts'
 import { personProperties } from './people/person-json.ts'
@@ -106,6 +107,11 @@ const networkStatus = {
       'Days (UTC) of the last 90 with outages that gateways on the store have seen, in order; null while the store cannot be read.',
   },
   outagesSince: { type: ['string', 'null'], description: 'The first day (UTC) whose outages are recorded; null before there is one.' },
+  unmeasuredDays: {
+    ...listOf(object({ from: text, to: text })),
+    description:
+      'Days (UTC) since then, of the last 90, on which no gateway has looked at the network, as it had no calls: each gap from its first to its last day.',
+  },
 } as const
 
 const rateLimits = {
@@ -126,7 +132,14 @@ const rateLimits = {
 const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull, readOnly: flag, lastUsed: timeOrNull }
 
 const latencies = { ...listOf(numberOrNull), description: 'Of a group, empty unless asked for.' }
-const points = object({ calls: listOf(count), failed: listOf(count), credits: listOf(count), p50Ms: latencies, p95Ms: latencies })
+const points = object({
+  calls: listOf(count),
+  failed: listOf(count),
+  credits: listOf(count),
+  p50Ms: latencies,
+  p95Ms: latencies,
+  p99Ms: latencies,
+})
 const statistics = { name: text, calls: count, failed: count, credits: count, forwarded: count, ...latencyProperties }
 const parts = { ...listOf(object(statistics)), description: 'By the dimension `and`; empty without one.' }
 const series = object({ ...statistics, points, parts })
@@ -138,6 +151,8 @@ const requestLog = {
   slowMs: { ...number, description: 'A call that takes so long is slow.' },
   retentionHours: number,
 }
+
+const refusal = object({ status: { ...count, description: 'Of HTTP.' }, code: { type: 'integer', description: 'Of JSON-RPC.' } })
 
 const planSchema = object({
   name: text,
@@ -172,6 +187,11 @@ const responseSchemas = {
     hours: { type: 'array', items: object({ start: time, calls: count, failed: count, credits: count }) },
     creditsPerHour: count,
     runsOutAt: timeOrNull,
+    refusals: {
+      ...object({ key: refusal, spent: refusal, unavailable: refusal }),
+      description:
+        'How calls are answered that the gateway refuses: `key` unless the account is active, `spent` without credits, `unavailable` in an outage.',
+    },
     now: time,
   }),
   Usage: object({
@@ -199,6 +219,13 @@ const responseSchemas = {
     networks: listOf(text),
     keys: { ...listOf(text), description: 'Ids.' },
   }),
+  AccountErrors: object({
+    calls: { ...count, description: 'All calls that the filters include, with any outcome.' },
+    errors: listOf(schemaRef('ErrorCount')),
+    methods: { ...listOf(text), description: 'Of all failed calls of the range, the most frequent first.' },
+    networks: listOf(text),
+    keys: { ...listOf(text), description: 'Ids.' },
+  }),
   ErrorCount: object({
     outcome: text,
     calls: count,
@@ -207,8 +234,17 @@ const responseSchemas = {
     advice: text,
     methods: { ...listOf(object({ method: text, calls: count })), description: 'Of all calls, the most frequent first.' },
     messages: {
-      ...listOf(object({ message: text, method: text, key: text, requests: count, lastSeen: time })),
-      description: 'The most frequent of the logged requests, by method and key; none where messages are not stored.',
+      ...listOf(
+        object({
+          message: text,
+          method: text,
+          requests: count,
+          networks: listOf(object({ name: text, requests: count })),
+          keys: { ...listOf(object({ name: text, requests: count })), description: 'By their ids.' },
+          lastSeen: time,
+        }),
+      ),
+      description: 'The most frequent of the logged requests, by method; none where messages are not stored.',
     },
     messageCount: { ...count, description: 'How many such messages there are.' },
     loggedRequests: { ...count, description: 'How many logged requests have them.' },
@@ -233,6 +269,16 @@ const responseSchemas = {
         type: 'object',
         additionalProperties: count,
         description: 'Of eth_subscribe: credits for each KiB of messages, by the kind of the subscription.',
+      },
+      limits: {
+        ...partialObject({ results: count, blocks: countOrNull, ms: number }, []),
+        description:
+          'Above one of these a call fails; its answer is never cut off. `blocks` is null for a query of blocks that the gateway does not limit, though its nodes may.',
+      },
+      forwarded: {
+        type: 'string',
+        enum: ['outage', 'header'],
+        description: 'In an outage a partner may answer, for plans with forwarding; `header`: only calls with `Enable-Failover: true`.',
       },
       params: {
         type: 'array',

@@ -12,7 +12,7 @@ import { listDeliveries, listOperatorDeliveries } from '../../src/portal/alerts/
 import { maxOfIncident, warningDelayMs } from '../../src/portal/alerts/operator-alerts.ts'
 import type { OperatorReceivers } from '../../src/portal/alerts/operator-alerts.ts'
 import { endedAfterMs } from '../../src/portal/alerts/shared-incidents.ts'
-import { firstDayOf, openOutageHistory, outageDaysOf, recordOutage } from '../../src/portal/alerts/outage-days.ts'
+import { firstDayOf, openOutageHistory, outageDaysOf, recordOutage, unmeasuredDaysOf } from '../../src/portal/alerts/outage-days.ts'
 import { formatMessage } from '../../src/portal/alerts/message-format.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
 import { testWebhook } from '../../src/portal/alerts/webhook-message.ts'
@@ -83,6 +83,7 @@ class AlertScenario {
       ...{ store, clock, log, metrics, ...portal, plans: () => ({ core: plan }), allowedSubnets: ['127.0.0.1'] },
       incidents: async () => ({ list: () => [] }),
       networkNames: () => ['devnet'],
+      networkStatuses: () => [],
       ...over,
     })
     this.#t.teardown(() => rounds.stop())
@@ -832,6 +833,34 @@ t.test('the first day whose outages are recorded is known for each network, for 
   clock.advance(91 * dayMs)
   await scenario.round(scenario.gateway())
   t.equal(await first(), day)
+})
+
+t.test('of days on which no gateway has looked at a network nothing is known, and a gateway looks while there are calls', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, store } = scenario
+  const unmeasured = async () => unmeasuredDaysOf((await openOutageHistory(store, clock)())?.get('devnet') ?? [], clock.now())
+  const gaps = (...days: readonly (readonly [from: number, to: number])[]) =>
+    days.map(([from, to]) => ({ from: `2026-01-${from}`, to: `2026-01-${to}` }))
+  t.same(await unmeasured(), [], 'before the first day there is no gap')
+  const states = { idle: 'unknown', used: 'ok' }
+  const [idle, used] = [states.idle, states.used].map(state =>
+    scenario.gateway({ networkStatuses: () => [{ name: 'devnet', state: state as 'ok' | 'unknown' }] }),
+  ) as [AlertRounds, AlertRounds]
+  const roundOnDay = async (day: number, ...gateways: readonly AlertRounds[]) => {
+    clock.advance(Date.UTC(2026, 0, day, 12) - clock.now())
+    await scenario.round(...gateways)
+  }
+  await roundOnDay(15, idle)
+  t.same(await unmeasured(), gaps([15, 15]))
+  // Of two gateways one does the round; the other one has the calls.
+  await roundOnDay(16, idle, used)
+  await roundOnDay(19, used)
+  await roundOnDay(21, idle)
+  t.same(await unmeasured(), gaps([15, 15], [17, 18], [20, 21]))
+  await recordOutage(store, { network: 'devnet', kind: 'down', began: Date.UTC(2026, 0, 17), ended: Date.UTC(2026, 0, 17, 1) })
+  t.same(await unmeasured(), gaps([15, 15], [18, 18], [20, 21]), 'what had an outage was looked at')
+  await scenario.round(used)
+  t.same(await unmeasured(), gaps([15, 15], [18, 18], [20, 20]))
 })
 
 t.test('a share of the daily limit of a key is told once a day for each key that has a limit, and is not revoked', async t => {

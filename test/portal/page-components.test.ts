@@ -239,7 +239,7 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
       t.ok(running >= 4, `${colorScheme}: ${running}`)
     }
     await page.waitForSelector('.legend .not-over:has-text("Striped: not over yet") .of-columns')
-    await page.waitForSelector('.legend .not-over:has-text("Dashed: not over yet") .of-lines')
+    await page.waitForSelector('.legend .not-over:has-text("Dot: not over yet") .of-lines')
   })
 
   t.test('the console of the browser shows no error', async t => t.same(problems, []))

@@ -181,6 +181,39 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     },
   )
 
+  t.test(
+    'where no network of a key limits rates, the rate of the key is said to have no effect, and where one does, on which it has none',
+    async t => {
+      const page = await openSignedIn(t)
+      const limits = { accountRate: 10, accountBurst: null, accountCreditRate: null, keyRate: null, ipRate: null }
+      const networkOf = (name: string, rateLimits: object | null) => ({ name, chainId: 1, http: portal, ws: portal, rateLimits })
+      const showKeys = async (...networks: readonly object[]) => {
+        await page.unrouteAll()
+        await page.route('**/api/v1/networks', route => route.fulfill({ json: networks }))
+        await page.route('**/api/v1/networks/*/methods', route => route.fulfill({ json: [] }))
+        await page.goto(`${portal}/keys`)
+      }
+      const body = JSON.stringify({ name: 'fast', rate: '50/s', networks: ['devnet'] })
+      await page.evaluate(`fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '${body}' })`)
+      await showKeys(networkOf('devnet', null), networkOf('other', limits))
+      await page.waitForSelector('tr:has-text("fast") p:text-is("at most 50 calls/s; not applied: none of its networks limits rates")')
+      await showKeys(networkOf('devnet', limits), networkOf('other', null))
+      await page.waitForSelector('tr:has-text("fast") p:text-is("at most 50 calls/s")')
+      await page.click('button:has-text("Create a key") >> nth=0')
+      await page.click('dialog summary')
+      await page.waitForSelector('dialog .field:has([name=rate]) .help:has-text("For example 10/s")')
+      await showKeys(networkOf('devnet', null))
+      await page.click('button:has-text("Create a key") >> nth=0')
+      await page.click('dialog summary')
+      await page.waitForSelector('dialog .field:has([name=rate]) .help:text-is("Not applied: no network here limits rates.")')
+      await page.evaluate(
+        `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"all","rate":"9/s"}' })`,
+      )
+      await showKeys(networkOf('devnet', limits), networkOf('other', null))
+      await page.waitForSelector('tr:has-text("all") p:text-is("at most 9 calls/s; not on other")')
+    },
+  )
+
   t.test('a list that is being read, or could not be read, is no empty list', async t => {
     const page = await openSignedIn(t, 'bob')
     const { waitForHeld } = await holdFirst(page, '**/api/v1/tokens')
@@ -562,11 +595,12 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.match(await page.textContent('section[aria-label=devnet]'), /Nodes1, not checked/)
     t.match(await page.textContent('section[aria-label=devnet] .incidents'), 'no outages recorded')
     // A store that has just been made.
-    await page.waitForSelector('.uptime p:text-matches("^Since 20[-0-9]{8}: no outages recorded$")')
+    await page.waitForSelector('.uptime p:text-matches("^Since 20[-0-9]{8}: no data$")')
     t.ok(await page.isVisible('.uptime .unwatched'))
     await page.waitForSelector('.banner:has-text("devnet is idle: it is checked with the next call.")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
+    const isoDay = (daysAgo: number): string => new Date(Date.now() - daysAgo * dayMs).toISOString().slice(0, 10)
     await page.route('**/api/v1/status', route =>
       route.fulfill({
         json: [
@@ -585,7 +619,8 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
               { state: 'stalled', began: '2026-01-15T10:00:00.000Z', ended: '2026-01-15T10:02:05.000Z' },
             ],
             outagesSince: '2020-01-31',
-            outageDays: [{ date: new Date(Date.now() - 5 * dayMs).toISOString().slice(0, 10), downSeconds: 7_776, stalledSeconds: 0 }],
+            unmeasuredDays: [{ from: isoDay(20), to: isoDay(11) }],
+            outageDays: [{ date: isoDay(5), downSeconds: 6_912, stalledSeconds: 0 }],
           },
         ],
       }),
@@ -593,9 +628,12 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.reload()
     await page.waitForSelector('[role=alert]:has-text("devnet")')
     await page.waitForSelector('.incidents li:has(.badge:text-is("down")):has-text("2026-01-15 12:00:00 UTC – now")')
-    await page.waitForSelector('.uptime p:text-is("Last 90 days: 99.90 % of the time without a recorded outage")')
-    t.match(await page.getAttribute('.uptime [role=img]', 'aria-label'), /^20[-0-9]{8}: 2 h 9 min$/)
-    t.equal(await page.isVisible('.uptime .unwatched'), false)
+    await page.waitForSelector(
+      '.uptime p:text-is("Last 90 days: 1 h 55 min of outages, 99.90 % of the time without a recorded outage; no calls, so no data, on 10 days")',
+    )
+    t.match(await page.getAttribute('.uptime [role=img]', 'aria-label'), /^20[-0-9]{8}: 1 h 55 min$/)
+    t.equal(await page.locator('.uptime .unwatched').count(), 1)
+    t.equal(await page.getAttribute('.uptime .unwatched', 'title'), `${isoDay(20)} – ${isoDay(11)}: no data`)
     await page.waitForSelector('.incidents li:has-text("no new blocks"):has-text("10:02:05 UTC"):has-text("2 min")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)

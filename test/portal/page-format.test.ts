@@ -6,6 +6,7 @@ import {
   formatCompact,
   formatDay,
   formatEstimate,
+  formatHourOfUse,
   formatHours,
   formatMethod,
   formatNumber,
@@ -37,13 +38,12 @@ t.test('the age of what began in a second is that of the second which is shown',
   t.end()
 })
 
-t.test('of a line only the way to a point that is not over yet is dashed', t => {
+t.test('a point of a line that is not over yet stands alone', t => {
   const series = [{ id: 'p95', name: 'p95', color: 'series-1', points: [1, null, 3, 4] }]
-  const isDashed = { color: 'series-1', isDashed: true }
-  t.same(linePartsOf({ series, isRunning: false }), [{ color: 'series-1', points: [1, null, 3, 4], isDashed: false }])
+  t.same(linePartsOf({ series, isRunning: false }), [{ color: 'series-1', points: [1, null, 3, 4], isLast: false }])
   t.same(linePartsOf({ series, isRunning: true }), [
-    { color: 'series-1', points: [1, null, 3, null], isDashed: false },
-    { ...isDashed, points: [null, null, 3, 4] },
+    { color: 'series-1', points: [1, null, 3, null], isLast: false },
+    { color: 'series-1', points: [null, null, null, 4], isLast: true },
   ])
   t.end()
 })
@@ -89,4 +89,12 @@ t.test('numbers and days of the page are written as Intl has them in English', a
 t.test('an hour is compared with the one before it, across midnight too', async t => {
   const shown = formatHours('2026-01-31T00:00:00.000Z', 'with').replaceAll('\u2060', '')
   t.equal(shown, '00:00–01:00 with 23:00–00:00\u00a0UTC')
+})
+
+t.test('of what is known by the hour, the hour is named, with its date where that is not today; of older days the date', async t => {
+  const now = Date.parse('2026-01-31T14:05:00.000Z')
+  const shown = ['2026-01-31T14:00:00.000Z', '2026-01-31T00:00:00.000Z', '2026-01-30T23:00:00.000Z', '2026-01-20T00:00:00.000Z', null].map(
+    iso => formatHourOfUse(iso, now).replaceAll('\u2060', '').replaceAll('\u00a0', ' '),
+  )
+  t.same(shown, ['14:00–15:00 UTC', '00:00–01:00 UTC', '2026-01-30 23:00–00:00 UTC', '2026-01-20', 'never'])
 })

@@ -182,7 +182,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await owner.waitForSelector('dialog .error:has-text("Must be the name of your account.")')
     await owner.fill('dialog [name=name]', 'alice')
     await owner.click('dialog button[type=submit]')
-    await owner.waitForSelector('.banner:has-text("This account was deleted. All calls are refused")')
+    await owner.waitForSelector('.banner:has-text("This account was deleted. All calls are refused (HTTP 401, code -32090).")')
     await guest.waitForSelector('.banner:has-text("This account was deleted")')
     await openPage(guest, 'Keys')
     await guest.click('.banner a:has-text("Undo")')
@@ -247,7 +247,9 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
 
   t.test('whoever signs up is told that the operator approves new accounts, who does so on their page', async t => {
     const newcomer = await signUp('newcomer')
-    await newcomer.waitForSelector('.banner:has-text("The operator approves new accounts. Calls are refused until then")')
+    await newcomer.waitForSelector(
+      '.banner:has-text("The operator approves new accounts. Calls are refused until then (HTTP 401, code -32090).")',
+    )
     await checkLook(newcomer)
     const operator = await openWindow()
     await operator.goto(`${admin}/operator/accounts?state=unapproved`)

@@ -316,16 +316,25 @@ t.test('portal', async t => {
       (await bob.get('/account')).json.hours.reduce((sum: number, hour: { calls: number }) => sum + hour.calls, 0)
     await waitUntil(async () => (await callsOfHours()) >= 2 && (await callsOfHours()) === (await bob.get('/usage')).json.total.calls)
     await waitUntil(async () => (await bob.get('/requests?outcome=params')).json.requests.length === 1)
-    t.match((await bob.get('/errors')).json, [
-      {
-        ...{ outcome: 'params', calls: 1, code: -32602 },
-        methods: [{ method: 'eth_getStorageAt', calls: 1 }],
-        messages: [{ message: /address/, method: 'eth_getStorageAt', key: key.id, requests: 1, lastSeen: /^20/ }],
-        ...{ messageCount: 1, loggedRequests: 1 },
-      },
-    ])
-    t.match((await bob.get('/errors?messages=0')).json, [{ messages: [], messageCount: 1 }])
-    t.match((await bob.get('/errors?method=eth_call')).json, [])
+    const counted = [{ name: key.id, requests: 1 }]
+    t.match((await bob.get('/errors')).json, {
+      calls: 3,
+      errors: [
+        {
+          ...{ outcome: 'params', calls: 1, code: -32602 },
+          methods: [{ method: 'eth_getStorageAt', calls: 1 }],
+          messages: [
+            { message: /address/, method: 'eth_getStorageAt', requests: 1, networks: [{ name: 'devnet' }], keys: counted, lastSeen: /^20/ },
+          ],
+          ...{ messageCount: 1, loggedRequests: 1 },
+        },
+      ],
+      ...{ methods: ['eth_getStorageAt'], networks: ['devnet'], keys: [key.id] },
+    })
+    t.match((await bob.get('/errors?messages=0')).json.errors, [{ messages: [], messageCount: 1 }])
+    t.match((await bob.get('/errors?outcome=params')).json, { calls: 3, errors: [{ calls: 1 }] })
+    t.match((await bob.get('/errors?network=none')).json, { calls: 0, errors: [], networks: ['devnet'] })
+    t.match((await bob.get('/errors?method=eth_call')).json, { calls: 0, errors: [] })
     t.match((await bob.get('/usage?outcome=ok&method=eth_getStorageAt')).json.total, { calls: 1, failed: 0, p50Ms: Number, p95Ms: Number })
     t.match((await bob.get('/usage?by=key&series=0&outcome=failed')).json, {
       groups: [{ name: key.id, points: { calls: [] } }],
@@ -922,6 +931,9 @@ t.test('with workers the primary serves the portal', async t => {
       params: [{ title: 'contract address' }, {}, { optional: true, default: 'latest' }],
     },
   )
+  const logs = (await alice.get('/networks/devnet/methods')).json.find((method: { name: string }) => method.name === 'eth_getLogs')
+  t.same(logs.limits, { results: 10_000, blocks: null, ms: 10_000 })
+  t.equal(logs.forwarded, undefined, 'without a partner')
   t.equal(await gateway.stop(), 0)
 })
 

@@ -314,12 +314,16 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.route('**/v3/*', route => route.fulfill({ contentType: 'application/json', body: `{"id":1,"result":"0x2386f26fc10000"}` }))
     await page.click('form [type=submit]')
     await page.waitForSelector('section[aria-label=Response] dd:text-is("0.01 ether")')
+    await page.waitForSelector('section[aria-label=Response] .badge:text-matches("^[0-9]+ ms round trip$")')
     await page.unroute('**/v3/*')
     await openPage(page, 'Plan')
     await page.waitForSelector(
       'tr:has-text("eth_getCode"):has-text("proof"):has-text("160"):has-text("80 credits with Tollgate-Verify: none")',
     )
     await page.waitForSelector('tr:has-text("eth_getLogs"):has-text("check"):has-text("510 credits with Tollgate-Verify: proof")')
+    const limits =
+      '10,000 results at most: more are an error, never a cut answer. An error after 10 s. The gateway sets no limit on the block range.'
+    await page.waitForSelector(`tr:has-text("eth_getLogs"):has-text("${limits}")`)
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Try it')
     await page.waitForSelector('.field:has-text("API key") option:checked:text-matches("^k ….{4}$")', { state: 'attached' })
@@ -400,7 +404,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector(
       'tr:has-text("=1+1,x") svg[aria-label^="=1+1,x, 1 call since "][aria-label$=":00 UTC"] rect:last-child:not(.none)',
     )
-    await page.waitForSelector('tr:has-text("=1+1,x"):has(.number:text-is("80")):has-text("no daily limit"):has-text("this hour")')
+    await page.waitForSelector('tr:has-text("=1+1,x"):has(.number:text-is("80")):has-text("no daily limit"):has-text("UTC")')
     await openPage(page, 'Usage')
     await page.waitForSelector('tfoot')
     await page.waitForSelector('p:text-matches("^Calls since [A-Z][a-z]{2} [0-9]+ [0-9]{2}:00 UTC.$")')
@@ -532,8 +536,20 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const name = `tries …${keys[0]?.hint}`
     await openPage(page, 'Networks')
     await page.waitForSelector(`.field:has-text("API key") option:checked:text-is("${name}")`, { state: 'attached' })
-    const url = (await page.textContent('.urls code')) ?? ''
+    t.match(
+      await page.textContent('.urls code'),
+      new RegExp(`/v3/tg_…${keys[0]?.hint}$`),
+      'a secret is not shown where it is only to be copied',
+    )
+    await page.click('.urls button >> nth=0')
+    await page.waitForSelector('.urls button:has-text("Copied")')
+    const url = String(await page.evaluate('navigator.clipboard.readText()'))
     t.match(url, /\/v3\/tg_\w{38}$/)
+    await page.evaluate('navigator.clipboard.writeText = () => Promise.reject()')
+    await page.click('.urls button >> nth=1')
+    await page.waitForSelector('.urls code:text-matches("/v3/tg_[0-9A-Za-z]{38}$")')
+    await waitUntil(async () => /\/ws\/v3\/tg_\w{38}$/.test(String(await page.evaluate('String(getSelection())'))))
+    await page.evaluate('delete navigator.clipboard.writeText')
     t.same(await findAccessibilityViolations(page), [])
     await page.selectOption('.field:has-text("API key") select', { label: 'Another key' })
     await page.waitForSelector('.urls code:text-matches("/v3/API_KEY$")')
@@ -605,16 +621,19 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     for (const address of [...addresses, '0x4']) await call(gateway.http(key), 'eth_getBalance', [address, 'latest'])
     await call(gateway.http(key), 'eth_getCode', ['0x1', 'latest'])
     const countOf = (path: string) => `fetch('/api/v1/${path}').then(response => response.json())`
-    const logged = `${countOf(`errors?key=${id}&outcome=params`)}.then(([found]) => found?.loggedRequests === 6 && found.calls === 6)`
+    const logged = `${countOf(`errors?key=${id}&outcome=params`)}.then(({ errors: [found] }) => found?.loggedRequests === 6 && found.calls === 6)`
     await waitUntil(async () => Boolean(await page.evaluate(logged)))
     await page.goto(`${gateway.portal}/errors?key=${id}&outcome=params`)
     await page.waitForSelector('.counts li:nth-child(1):text-matches("eth_getBalance 5")')
     await page.waitForSelector('.counts li:nth-child(2):text-matches("eth_getCode 1")')
-    await page.waitForSelector('.message:nth-child(1):has-text("0x4"):has-text("2 of 6 logged requests"):has-text("fails …")')
+    await page.waitForSelector(
+      '.message:nth-child(1):has-text("0x4"):has-text("2 of 6 logged requests · eth_getBalance on devnet · fails …")',
+    )
+    await page.waitForSelector('p:text-is("6 failed of 7 calls (85.71 %).")')
     t.equal(await page.locator('.message').count(), 3)
     t.same(await findAccessibilityViolations(page), [])
     await page.click('button:text-is("Show all 5")')
-    await page.waitForSelector('dialog p:has-text("5 messages, by method and key · 6 logged requests of 6 calls.")')
+    await page.waitForSelector('dialog p:has-text("5 messages, by method · 6 logged requests of 6 calls.")')
     t.equal(await page.locator('dialog tbody tr').count(), 5)
     t.same(await findAccessibilityViolations(page), [])
     await page.click('dialog tr:has-text("eth_getCode") a')
@@ -626,8 +645,29 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.keyboard.press('Escape')
     await page.click('td:has-text("Invalid params") + td a:text-is("6")')
     await page.waitForSelector('p:text-matches("^Logged requests 1–6 of 6 · All calls: 6, counted on Usage$")')
+    const addOther = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"other"}' })`
+    const other = (await page.evaluate(`${addOther}.then(response => response.json())`)) as { id: string; key: string }
+    await waitUntil(async () => (await call(gateway.http(other.key), 'eth_gasPrice')).error === undefined)
+    for (const address of ['0x4', '0x4', '0x4']) await call(gateway.http(other.key), 'eth_getBalance', [address, 'latest'])
+    const ofOther = `${countOf(`errors?key=${other.id}`)}.then(({ errors: [found] }) => found?.loggedRequests === 3)`
+    await waitUntil(async () => Boolean(await page.evaluate(ofOther)))
+    await page.goto(`${gateway.portal}/errors?outcome=params&method=eth_getBalance`)
+    // One message, whoever was told it.
+    await page.waitForSelector(
+      '.message:has-text("0x4") p:text-matches("5 of [0-9]+ logged requests · eth_getBalance on devnet · other ….{4} 3, fails ….{4} 2 · ")',
+    )
+    await page.selectOption('.field:has-text("Key") select', other.id)
+    await page.waitForSelector('.message:has-text("0x4"):has-text("3 of 3 logged requests · eth_getBalance on devnet · other …")')
+    t.match(page.url(), new RegExp(`key=${other.id}`))
+    t.equal(await page.locator('.filters .chip').count(), 1, 'what is chosen in a list has no chip')
+    await page.selectOption('.field:has-text("Network") select', 'devnet')
+    await page.waitForSelector('p:text-is("3 failed of 3 calls (100 %).")')
+    t.match(page.url(), /network=devnet/)
+    await page.click('.message a')
+    await page.waitForSelector('p:text-matches("^Logged requests 1–3 of 3$")')
+    t.match(page.url(), /network=devnet/)
     await call(gateway.http(key), 'eth_getBlance')
-    const unknown = `${countOf(`errors?key=${id}&outcome=method`)}.then(([found]) => found?.loggedRequests === 1)`
+    const unknown = `${countOf(`errors?key=${id}&outcome=method`)}.then(({ errors: [found] }) => found?.loggedRequests === 1)`
     await waitUntil(async () => Boolean(await page.evaluate(unknown)))
     await page.goto(`${gateway.portal}/requests?key=${id}&outcome=method`)
     await page.click('tbody tr td:has-text("devnet") >> nth=0', { position: { x: 2, y: 2 } })
@@ -640,6 +680,21 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.click('tbody a:text-is("Plan")')
     await page.waitForSelector('h1:text-is("Plan")')
     await page.goto(`${gateway.portal}/usage`)
+  })
+
+  t.test('in a narrow window a week is drawn by days, and latencies are those of the gateway', async t => {
+    const columns = async () => Number(await page.getAttribute('[role=slider]', 'aria-valuemax')) + 1
+    await page.goto(`${gateway.portal}/usage?range=7d`)
+    await page.waitForSelector('[role=slider]')
+    t.equal(await columns(), 168)
+    await page.setViewportSize({ width: 360, height: 800 })
+    await waitUntil(async () => [7, 8].includes(await columns()))
+    t.match(await page.getAttribute('[role=slider]', 'aria-valuetext'), /^20[-0-9]{8} 00:00.UTC, so far; Total: [1-9]/)
+    await page.click('text="Latency"')
+    await waitUntil(async () => (await columns()) === 168)
+    await page.waitForSelector('figcaption:has-text("in the gateway: from when it has the call until it has the answer")')
+    await page.waitForSelector('.legend li:text-matches("^p99[0-9.]+.m?s$")')
+    await page.setViewportSize({ width: 1_200, height: 800 })
   })
 
   t.test('Usage has the calls of a calendar month, and a CSV of what each key used on each network', async t => {
@@ -673,7 +728,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.goto(`${gateway.portal}/usage?by=key&of=latency`)
     await page.waitForSelector('.charts figure:has-text("p95 latency by key") .plot canvas')
     await page.waitForSelector('.charts figure:has-text("p50 latency by key") .legend:has-text("fails …")')
-    await page.waitForSelector('.legend .not-over:has-text("Dashed: not over yet")')
+    await page.waitForSelector('.legend .not-over:has-text("Dot: not over yet")')
     t.same(await findAccessibilityViolations(page), [])
     await page.click('[aria-label="Show as table: p95 latency by key"]')
     await page.waitForSelector('.charts th:has-text("fails …")')
@@ -817,8 +872,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
 
   t.test('a key has the hour of its last call', async t => {
     await openPage(page, 'Keys')
-    await page.waitForSelector('td span[title]:text-matches("^(this hour|less than 2 h ago)$") >> nth=0')
-    t.match(await page.getAttribute('td span[title]:text-matches("ago|hour")', 'title'), /^[-0-9]{10} [0-9]{2}:00.–.[0-9]{2}:00.UTC$/)
+    const hour = /^([-0-9]{10} )?[0-9]{2}:00.–.[0-9]{2}:00.UTC/
+    await page.waitForSelector('tr:has(svg) td.time')
+    t.match(await page.textContent('tr:has(svg) td.time'), hour)
   })
 
   t.test('the theme that somebody chooses is kept in the browser, and is there before the first paint', async t => {
@@ -910,7 +966,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Overview')
     await spend(2)
     await page.waitForSelector('[role=alert]:has-text("Today’s credits are used up.")')
-    t.match(await page.textContent('.banner.danger'), /Calls are refused until 00:00 UTC, in (\d+ h )?\d+ min\./)
+    t.match(await page.textContent('.banner.danger'), /Calls are refused until 00:00 UTC, in (\d+ h )?\d+ min \(HTTP 402, code -33000\)\./)
     t.notMatch(await page.textContent('.credits'), /At the pace/, 'nothing is left that could last')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Keys')
@@ -952,7 +1008,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     async t => {
       const page = await openAs('newcomer')
       await openPage(page, 'Plan')
-      await page.waitForSelector('.card > :has-text("eth_getLogs in an outage"):has-text("fails")')
+      await page.waitForSelector(
+        '.card > :has-text("eth_getLogs in an outage"):has-text("fails"):has-text("Calls that no partner answers fail (HTTP 503, code -32002).")',
+      )
       await page.waitForSelector('.card > :has-text("3,000,000"):has-text("new at 00:00 UTC; what is left is not carried over")')
       await page.waitForSelector('.card > :has-text("Rate limit"):has-text("by network"):has-text("See below what each network allows.")')
       await page.waitForSelector(

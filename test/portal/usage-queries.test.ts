@@ -105,7 +105,7 @@ t.test('queries of usage', async t => {
     t.equal(await totalOf({ key: 'key_2', method: 'eth_getLogs' }), 0)
     t.equal(await totalOf({ network: 'devnet', outcome: 'failed' }), 1)
     t.equal(await totalOf({ network: 'other' }), 0)
-    t.match(await queries.outcomes({ ...lastDays(3), filter: { key: 'key_2' } }), [{ outcome: 'params', calls: 1 }])
+    t.match(await queries.outcomes({ ...lastDays(3), filter: { key: 'key_2' } }), { outcomes: [{ outcome: 'params', calls: 1 }] })
   })
 
   t.test('latencies are those of the calls that succeeded, merged over hours, methods and keys', async t => {
@@ -127,6 +127,7 @@ t.test('queries of usage', async t => {
     t.equal(p95Ms.length, 2)
     isNear(p95Ms[0] ?? null, 10)
     isNear(p95Ms[1] ?? null, 1_000)
+    isNear(total.points.p99Ms[1] ?? null, 1_000)
     const ofGroup = groups.find(({ name }) => name === 'key_1')?.points.p95Ms ?? []
     t.equal(ofGroup.length, 2, 'of each group too, where that is asked for')
     isNear(ofGroup[1] ?? null, 10)
@@ -142,16 +143,25 @@ t.test('queries of usage', async t => {
   })
 
   t.test('outcomes, and last uses', async t => {
-    t.same(await queries.outcomes(lastHours(720)), [
-      {
-        ...{ outcome: 'ok', calls: 6 },
-        methods: [
-          { method: 'eth_call', calls: 4 },
-          { method: 'eth_getLogs', calls: 2 },
-        ],
-      },
-      { outcome: 'params', calls: 1, methods: [{ method: 'eth_call', calls: 1 }] },
-    ])
+    const params = { outcome: 'params', calls: 1, methods: [{ method: 'eth_call', calls: 1 }] }
+    t.match(await queries.outcomes(lastHours(720)), {
+      outcomes: [
+        {
+          ...{ outcome: 'ok', calls: 6 },
+          methods: [
+            { method: 'eth_call', calls: 4 },
+            { method: 'eth_getLogs', calls: 2 },
+          ],
+        },
+        params,
+      ],
+      calls: 7,
+    })
+    const { failed, ...ofOutcome } = await queries.outcomes({ ...lastHours(720), filter: { outcome: 'failed' } })
+    t.same(ofOutcome, { outcomes: [params], calls: 7 }, 'of how many calls they are')
+    const others = await queries.outcomes({ ...lastHours(720), filter: { outcome: 'failed', network: 'other' } })
+    t.same(others, { outcomes: [], calls: 0, failed }, 'what failed calls have can be chosen, whatever is chosen')
+    t.same([failed.method, failed.network.length, failed.key.length], [['eth_call'], 1, 1])
     const lastUses = await queries.lastUses({ account: 'acc_1', fromDay: today - 7, toDay: today })
     t.same(
       new Map(lastUses),

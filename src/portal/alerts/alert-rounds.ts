@@ -1,10 +1,12 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
+import type { NetworkStatus } from '../../server/network-status.ts'
 import type { LazyStore } from '../../store/lazy-store.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
 import { startRounds } from '../../services/rounds.ts'
 import type { BackgroundTask } from '../../services/rounds.ts'
+import type { MaybePromise } from '../../util/async.ts'
 import { tryLock } from '../concurrent-changes.ts'
 import { findPerson, listVerifiedOwners } from '../people/people.ts'
 import { alertBuckets, hasReceiver, listAlertSettings, maxThresholds } from './alert-settings.ts'
@@ -14,7 +16,7 @@ import type { DelivererOptions, DeliveryTarget, FindTarget } from './delivery-at
 import { addDelivery, listDeliveries, replaceDelivery } from './delivery-records.ts'
 import type { AccountDelivery, AlertContent, Delivery } from './delivery-records.ts'
 import { updateIncidents } from './incidents.ts'
-import { recordFirstDay, recordOutage } from './outage-days.ts'
+import { recordFirstDay, recordMeasuredDay, recordOutage } from './outage-days.ts'
 import { contentsOfOutage, endOfOutage, outagesOf } from './network-outages.ts'
 import type { NetworkOutage } from './network-outages.ts'
 import { OperatorAlerts } from './operator-alerts.ts'
@@ -32,6 +34,8 @@ export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
   readonly allowedSubnets: readonly string[]
   /** Of the networks of the gateway, after reloads too. */
   networkNames(): readonly string[]
+  /** How they are for this gateway. */
+  networkStatuses(): MaybePromise<readonly Pick<NetworkStatus, 'name' | 'state'>[]>
   /** Undefined where operators are told of nothing. */
   readonly operators?: Pick<OperatorAlertOptions, 'receivers' | 'operatorUrl'> | undefined
   readonly incidents: SharedIncidentsOptions['incidents']
@@ -74,8 +78,8 @@ export class AlertRounds {
   readonly #incidents: SharedIncidents
   readonly #operatorAlerts: OperatorAlerts | undefined
   readonly #inFlight = new Map<string, Promise<void>>()
-  /** Networks whose first day is in the store. */
-  readonly #watched = new Set<string>()
+  /** Networks whose first day is in the store, and the last day (since 1970) on which each was looked at. */
+  readonly #watched = new Map<string, number | undefined>()
   #isStopped = false
 
   constructor(options: AlertOptions) {
@@ -91,11 +95,11 @@ export class AlertRounds {
   async run(): Promise<void> {
     const { store } = this.#options
     await this.#incidents.report()
-    // Never released: the next round is due when the lock ends.
+    await this.#watch()
     const names = this.#options.networkNames()
+    // Never released: the next round is due when the lock ends.
     if ((await tryLock(this.#options, this.#lockOf(names), roundIntervalMs - 1)) === undefined) return
     const incidents = await this.#incidents.list()
-    await this.#watch(names)
     const toldOutages = (hasEnded: boolean) =>
       outagesOf(incidents.filter(each => each.hasEnded === hasEnded)).filter(
         ({ network, ended }) => ended === null || names.includes(network),
@@ -128,10 +132,19 @@ export class AlertRounds {
     return `alert-round ${hash('sha256', JSON.stringify([networks.toSorted(), receivers]), 'base64url')}`
   }
 
-  async #watch(networks: readonly string[]): Promise<void> {
-    const added = networks.filter(name => !this.#watched.has(name))
-    await Promise.all(added.map(name => recordFirstDay(this.#options.store, name, this.#options.clock.now())))
-    for (const name of added) this.#watched.add(name)
+  /** Each gateway: a network may have its calls at another one. */
+  async #watch(): Promise<void> {
+    const { store, clock, networkNames, networkStatuses } = this.#options
+    const now = clock.now()
+    const today = Math.floor(now / dayMs)
+    const names = networkNames()
+    const added = names.filter(name => !this.#watched.has(name))
+    await Promise.all(added.map(name => recordFirstDay(store, name, now)))
+    for (const name of added) this.#watched.set(name, undefined)
+    if (names.every(name => this.#watched.get(name) === today)) return
+    const measured = (await networkStatuses()).filter(({ name, state }) => state !== 'unknown' && this.#watched.get(name) !== today)
+    await Promise.all(measured.map(({ name }) => recordMeasuredDay(store, name, now)))
+    for (const { name } of measured) this.#watched.set(name, today)
   }
 
   /** Waits for what is being sent, which is aborted. */

@@ -45,25 +45,42 @@ const partsOf = ({ kind, began, ended }: DayOutage): readonly DayOutage[] => {
 
 /** From this day on gateways on the store see the outages of the network; kept for good. What is known already stays. */
 export const recordFirstDay = async (store: Pick<RecordStore, 'addRecord'>, network: string, now: number): Promise<void> => {
-  const value: RecordedDay = { network, day: Math.floor(now / dayMs), outages: [] }
-  await store.addRecord('outage', { id: `${network} first`, account: operatorsId, value: toJson(value), expires: neverExpires })
+  await store.addRecord('outage', firstDayRecord(network, { network, day: Math.floor(now / dayMs), outages: [] }))
 }
 
+/** On this day a gateway has known how the network was: without calls, nobody looks. */
+export const recordMeasuredDay = async (store: OutageStore, network: string, now: number): Promise<void> => {
+  const day = Math.floor(now / dayMs)
+  for (;;) {
+    const found = await store.findRecord('outage', firstDayId(network))
+    const known: RecordedDay = found === undefined ? { network, day, outages: [] } : dayOf(found)
+    const { measured = [] } = known
+    if (measured.includes(day)) return
+    const value: RecordedDay = { ...known, measured: [...measured.filter(each => each > day - outageDays), day] }
+    const isWritten =
+      found === undefined
+        ? await store.addRecord('outage', firstDayRecord(network, value))
+        : await store.replaceRecord('outage', found, toJson(value))
+    if (isWritten) return
+  }
+}
+
+type OutageStore = Pick<RecordStore, 'addRecord' | 'findRecord' | 'replaceRecord'>
+
+const firstDayId = (network: string): string => `${network} first`
+
+const firstDayRecord = (network: string, value: RecordedDay): StoredRecord => ({
+  ...{ id: firstDayId(network), account: operatorsId, value: toJson(value), expires: neverExpires },
+})
+
 /** An outage that has ended: once, however often it is recorded. */
-export const recordOutage = async (
-  store: Pick<RecordStore, 'addRecord' | 'findRecord' | 'replaceRecord'>,
-  { network, ...outage }: DayOutage & { readonly network: string },
-): Promise<void> => {
+export const recordOutage = async (store: OutageStore, { network, ...outage }: DayOutage & { readonly network: string }): Promise<void> => {
   // What lasted longer than is shown begins there.
   const began = Math.max(outage.began, outage.ended - outageDays * dayMs)
   for (const part of partsOf({ ...outage, began })) await addToDay(store, network, part)
 }
 
-const addToDay = async (
-  store: Pick<RecordStore, 'addRecord' | 'findRecord' | 'replaceRecord'>,
-  network: string,
-  part: DayOutage,
-): Promise<void> => {
+const addToDay = async (store: OutageStore, network: string, part: DayOutage): Promise<void> => {
   const day = Math.floor(part.began / dayMs)
   const id = `${network} ${isoDate(day * dayMs)}`
   for (;;) {
@@ -90,6 +107,8 @@ interface RecordedDay {
   /** Since 1970. */
   readonly day: number
   readonly outages: readonly DayOutage[]
+  /** Of the record of the first day: the days since 1970, of the last 90, on which the network was looked at. */
+  readonly measured?: readonly number[]
 }
 
 /** Written above alone. */
@@ -98,6 +117,26 @@ const dayOf = ({ value }: StoredRecord): RecordedDay => value as unknown as Reco
 /** Of a network, the first day (YYYY-MM-DD) whose outages are recorded; null before there is one. */
 export const firstDayOf = (recorded: readonly RecordedDay[]): string | null =>
   recorded.length === 0 ? null : isoDate(Math.min(...recorded.map(({ day }) => day)) * dayMs)
+
+/** Days of which nothing is known (YYYY-MM-DD), from the first to the last of them. */
+export interface UnmeasuredDays {
+  readonly from: string
+  readonly to: string
+}
+
+/** Of one network, since its first day, in the last 90: in order. */
+export const unmeasuredDaysOf = (recorded: readonly RecordedDay[], now: number): readonly UnmeasuredDays[] => {
+  const today = Math.floor(now / dayMs)
+  const known = new Set(recorded.flatMap(({ day, outages, measured = [] }) => [...measured, ...(outages.length > 0 ? [day] : [])]))
+  const gaps: { from: number; to: number }[] = []
+  for (let day = Math.max(today - outageDays + 1, Math.min(...recorded.map(each => each.day))); day <= today; day += 1) {
+    if (known.has(day)) continue
+    const last = gaps.at(-1)
+    if (last?.to === day - 1) last.to = day
+    else gaps.push({ from: day, to: day })
+  }
+  return gaps.map(({ from, to }) => ({ from: isoDate(from * dayMs), to: isoDate(to * dayMs) }))
+}
 
 /** Longer than it takes until an outage that has ended is recorded, and the record is read: no gateway may see it any more, rounds and reads are rare. */
 const maxRecordDelayMs = 600_000

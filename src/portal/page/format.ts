@@ -56,9 +56,14 @@ const clockOf = (time: number): string => new Date(time).toISOString().slice(11,
 /** A line would else end after the dash. */
 const hourFrom = (time: number): string => `${clockOf(time)}\u2060–\u2060${clockOf(time + hourMs)}`
 
-/** `2026-01-15 12:00–13:00 UTC`: of a time of which only the hour is known. */
-export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string =>
-  iso === null ? withoutTime : `${iso.slice(0, 10)} ${hourFrom(Date.parse(iso))}\u00a0UTC`
+/** `12:00–13:00 UTC`, with its date where that is not today: of a time of which only the hour is known. The date alone, of what is older than two days. */
+export const formatHourOfUse = (iso: string | null, now: number): string => {
+  if (iso === null) return texts.never
+  const date = iso.slice(0, 10)
+  if (now - Date.parse(iso) > 48 * hourMs) return date
+  const hour = `${hourFrom(Date.parse(iso))}\u00a0UTC`
+  return date === new Date(now).toISOString().slice(0, 10) ? hour : `${date} ${hour}`
+}
 
 /** `12:00` and `14:00`: when hours began, where a title says that it is UTC; `Jan 15 12:00`, both, where one of them is not of today. */
 export const formatFirstAndLast = (first: string, last: string, now: number): readonly [first: string, last: string] => {
@@ -71,16 +76,6 @@ export const formatFirstAndLast = (first: string, last: string, now: number): re
 /** `18:00–19:00 compared with 17:00–18:00 UTC`: an hour, and the one before it. */
 export const formatHours = (hour: string, comparedWith: string): string =>
   `${hourFrom(Date.parse(hour))} ${comparedWith} ${hourFrom(Date.parse(hour) - hourMs)}\u00a0UTC`
-
-/** `this hour`, `3 h ago`, `2 days ago`: of a time of which only the hour is known. */
-export const formatHoursAgo = (iso: string | null, now: number): string => {
-  if (iso === null) return texts.never
-  const hours = Math.floor((now - Date.parse(iso)) / hourMs)
-  if (hours < 1) return texts.thisHour
-  // What is known is the hour in which it was.
-  if (hours < 48) return `${texts.lessThan} ${hours + 1} h ${texts.ago}`
-  return `${Math.floor(hours / 24)} ${texts.days} ${texts.ago}`
-}
 
 /** `Alice (person)`. */
 export const formatAuthor = ({ kind, name }: ChangeAuthor): string => `${name} (${kind})`
@@ -128,6 +123,10 @@ export const formatOutcome = (outcome: string, code: number | null = null): stri
   const name = names[outcome] ?? outcome
   return code === null ? name : `${name} (${code})`
 }
+
+/** `HTTP 402, code -33000`: how a call is answered that the gateway refuses. */
+export const formatRefusal = ({ status, code }: { readonly status: number; readonly code: number }): string =>
+  `HTTP ${status}, code ${code}`
 
 /** Calls of methods that the gateway does not have are counted together, as `other`. */
 export const formatMethod = (name: string): string => (name === 'other' ? texts.usage.unknownMethods : name)

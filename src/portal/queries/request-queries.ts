@@ -42,15 +42,21 @@ export interface RequestPage {
   readonly keys: readonly string[]
 }
 
-/** What callers with a key were told about a method that failed. */
+export interface LoggedCount {
+  readonly name: string
+  readonly requests: number
+}
+
+/** What callers were told about a method that failed. */
 interface FailureMessage {
   readonly outcome: string
   readonly message: string
   readonly method: string
-  /** Id of the key. */
-  readonly key: string
   /** Logged ones. */
   readonly requests: number
+  /** Where that was, and the ids of the keys, the most frequent first. */
+  readonly networks: readonly LoggedCount[]
+  readonly keys: readonly LoggedCount[]
   /** Of the last one, in ms since 1970. */
   readonly lastSeen: number
 }
@@ -63,7 +69,7 @@ interface FailureMessageOptions extends LoggedRange {
 export interface FailureMessages {
   /** The most frequent first, of each outcome. */
   readonly messages: readonly FailureMessage[]
-  /** Of each outcome, its logged requests, and how many messages they have, each counted by method and key. */
+  /** Of each outcome, its logged requests, and how many messages they have, each counted by method. */
   readonly outcomes: readonly { readonly outcome: string; readonly requests: number; readonly messages: number }[]
 }
 
@@ -113,28 +119,34 @@ export const readFailureMessages = async (
   store: Pick<RequestLogStore, 'requests'>,
   options: FailureMessageOptions,
 ): Promise<FailureMessages> => {
-  const messages = new Map<string, FailureMessage>()
+  const requestsOf = new Map<string, StoredRequest[]>()
   // The newest first.
   for (const request of await store.requests(options.account)) {
-    const { outcome, message, method, key, time } = request
+    const { outcome, message, method } = request
     if (message === undefined || !isOfTime(request, options) || !isFound(request, { ...options, search: '', searchesMessages: false }))
       continue
     if (!hasOutcome(request, options.outcome)) continue
-    const id = [outcome, method, key, message].join('\n')
-    const known = messages.get(id)
-    messages.set(id, { outcome, message, method, key, requests: (known?.requests ?? 0) + 1, lastSeen: known?.lastSeen ?? time })
+    getOrCreate(requestsOf, [outcome, method, message].join('\n'), () => []).push(request)
   }
-  const frequent = [...messages.values()].sort((a, b) => b.requests - a.requests || b.lastSeen - a.lastSeen)
-  const ofOutcome = new Map<string, FailureMessage[]>()
-  for (const each of frequent) getOrCreate(ofOutcome, each.outcome, () => []).push(each)
+  const lastSeen = ([newest]: readonly StoredRequest[]): number => newest?.time ?? 0
+  const frequent = [...requestsOf.values()].sort((a, b) => b.length - a.length || lastSeen(b) - lastSeen(a))
+  const ofOutcome = new Map<string, (readonly StoredRequest[])[]>()
+  for (const each of frequent) getOrCreate(ofOutcome, each[0]?.outcome ?? '', () => []).push(each)
   return {
-    messages: [...ofOutcome.values()].flatMap(each => each.slice(0, options.limit)),
+    messages: [...ofOutcome.values()].flatMap(each => each.slice(0, options.limit).map(toMessage)),
     outcomes: Array.from(ofOutcome, ([outcome, each]) => ({
       outcome,
       messages: each.length,
-      requests: each.reduce((sum, { requests }) => sum + requests, 0),
+      requests: each.reduce((sum, { length }) => sum + length, 0),
     })),
   }
+}
+
+/** Of requests with the same one, the newest first. */
+const toMessage = (requests: readonly StoredRequest[]): FailureMessage => {
+  const [{ outcome, message = '', method, time: lastSeen }] = requests as readonly [StoredRequest] // there is no group without one
+  const countsOf = (member: Dimension) => countBy(requests, member).map(([name, count]) => ({ name, requests: count }))
+  return { outcome, message, method, requests: requests.length, networks: countsOf('network'), keys: countsOf('key'), lastSeen }
 }
 
 const isOfTime = ({ time }: StoredRequest, { since, until = Infinity }: LoggedRange): boolean => time >= since && time < until

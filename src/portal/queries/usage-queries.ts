@@ -36,6 +36,7 @@ interface UsagePoints {
   /** Of a group, empty unless asked for; null where no call has succeeded. */
   readonly p50Ms: readonly (number | null)[]
   readonly p95Ms: readonly (number | null)[]
+  readonly p99Ms: readonly (number | null)[]
 }
 
 export interface UsageOverTime {
@@ -46,6 +47,15 @@ export interface UsageOverTime {
 
 interface FilteredRange extends PeriodRange {
   readonly filter: UsageFilter
+}
+
+export interface CallsByOutcome {
+  /** The most frequent first. */
+  readonly outcomes: readonly OutcomeCalls[]
+  /** With any outcome, whichever is asked for. */
+  readonly calls: number
+  /** What failed calls have, the most frequent first, whatever is asked for. */
+  readonly failed: { readonly [D in Exclude<Dimension, 'outcome'>]: readonly string[] }
 }
 
 export interface OutcomeCalls {
@@ -86,8 +96,7 @@ type QueriedStore = Pick<
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
 export interface UsageQueries extends PageQueries {
   overTime(query: OverTimeQuery): Promise<UsageOverTime>
-  /** Calls by outcome, the most frequent first. */
-  outcomes(range: FilteredRange): Promise<readonly OutcomeCalls[]>
+  outcomes(range: FilteredRange): Promise<CallsByOutcome>
   /** The last hour in which each key was used, in the days from `fromDay` to `toDay`. */
   lastUses(days: LastUsesQuery): Promise<readonly (readonly [key: string, hour: number])[]>
   /** Of each outcome, the messages that most of its logged requests have. */
@@ -136,21 +145,53 @@ const readOverTime = async (periods: PeriodRows, { maxSeries, ...query }: OverTi
   return { groups: sorted.map((group, i) => group.toSeries(i < maxSeries)), total: total.toSeries(true) }
 }
 
-const readOutcomes = async (periods: PeriodRows, { filter, ...range }: FilteredRange): Promise<readonly OutcomeCalls[]> => {
-  const outcomes = new Map<string, Map<string, number>>()
+const readOutcomes = async (periods: PeriodRows, { filter, ...range }: FilteredRange): Promise<CallsByOutcome> => {
+  const outcomes = new Map<string, CallCounter>()
+  const failed = { method: new CallCounter(), network: new CallCounter(), key: new CallCounter() }
+  let calls = 0
   for await (const { rows } of periods.read(range)) {
     for (const row of rows) {
-      const { outcome, method } = row.group
-      if (!isIncluded(row, filter)) continue
-      const methods = getOrCreate(outcomes, outcome, () => new Map<string, number>())
-      methods.set(method, (methods.get(method) ?? 0) + row.calls)
+      const { outcome, method, network, key } = row.group
+      if (outcome !== successOutcome) {
+        failed.method.add(method, row)
+        failed.network.add(network, row)
+        failed.key.add(key, row)
+      }
+      if (!isIncluded(row, { ...filter, outcome: undefined })) continue
+      calls += row.calls
+      if (isIncluded(row, filter)) getOrCreate(outcomes, outcome, () => new CallCounter()).add(method, row)
     }
   }
-  return Array.from(outcomes, ([outcome, counts]) => {
-    const methods = Array.from(counts, ([method, calls]) => ({ method, calls })).sort((a, b) => b.calls - a.calls)
-    return { outcome, calls: methods.reduce((sum, { calls }) => sum + calls, 0), methods }
-  }).sort((a, b) => b.calls - a.calls)
+  return {
+    outcomes: Array.from(outcomes, ([outcome, methods]) => ({
+      outcome,
+      calls: methods.sorted.reduce((sum, [, count]) => sum + count, 0),
+      methods: methods.sorted.map(([method, count]) => ({ method, calls: count })),
+    })).sort((a, b) => b.calls - a.calls),
+    calls,
+    failed: { method: failed.method.names, network: failed.network.names, key: failed.key.names },
+  }
 }
+
+class CallCounter {
+  readonly #calls = new Map<string, number>()
+
+  add(name: string, { calls }: UsageRow): void {
+    this.#calls.set(name, (this.#calls.get(name) ?? 0) + calls)
+  }
+
+  /** The most frequent first. */
+  get sorted(): readonly (readonly [name: string, calls: number])[] {
+    return [...this.#calls].sort(([, a], [, b]) => b - a)
+  }
+
+  /** As many as a list is chosen from; calls that were taken back leave a count of none. */
+  get names(): readonly string[] {
+    return this.sorted.flatMap(([name, calls]) => (calls > 0 ? [name] : [])).slice(0, maxNames)
+  }
+}
+
+const maxNames = 200
 
 interface SeriesOptions {
   /** Points of time. */
@@ -196,11 +237,18 @@ class SeriesAdder {
 
   #withLatencies(): UsagePoints {
     const latencies = this.#latencies.map(({ latency }) => latency)
-    return { ...this.#points, p50Ms: latencies.map(({ p50Ms }) => p50Ms), p95Ms: latencies.map(({ p95Ms }) => p95Ms) }
+    return {
+      ...this.#points,
+      ...{
+        p50Ms: latencies.map(({ p50Ms }) => p50Ms),
+        p95Ms: latencies.map(({ p95Ms }) => p95Ms),
+        p99Ms: latencies.map(({ p99Ms }) => p99Ms),
+      },
+    }
   }
 }
 
-const noPoints: UsagePoints = { calls: [], failed: [], credits: [], p50Ms: [], p95Ms: [] }
+const noPoints: UsagePoints = { calls: [], failed: [], credits: [], p50Ms: [], p95Ms: [], p99Ms: [] }
 
 /** By days, and then by the hours of the last day of each key alone; the first hour of a day whose hours are not kept. */
 const readLastUses = async (periods: PeriodRows, { account, fromDay, toDay }: LastUsesQuery) => {

@@ -1,3 +1,5 @@
+import { refusals } from '../../plugin/error-table.ts'
+import type { RefusalKind } from '../../plugin/error-table.ts'
 import { readBalance } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
 import { accountState } from '../../services/accounts/account-state.ts'
@@ -9,6 +11,15 @@ import { schemaRef } from '../openapi.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
+
+/** Of the account, of its credits, and of nodes. */
+const refusalKinds = ['key', 'spent', 'unavailable'] as const satisfies readonly RefusalKind[]
+
+type RefusalsJson = { readonly [Kind in (typeof refusalKinds)[number]]: { readonly status: number; readonly code: number } }
+
+const refusalsJson = Object.fromEntries(
+  refusalKinds.map(kind => [kind, { status: refusals[kind].status, code: refusals[kind].code }]),
+) as RefusalsJson // of these kinds
 
 interface HourReport {
   /** ISO 8601. */
@@ -73,6 +84,8 @@ export interface AccountReport {
   readonly creditsPerHour: number
   /** When the credits of the day will be used up at this rate; null when they last until the reset. */
   readonly runsOutAt: string | null
+  /** How calls are answered that the gateway refuses: unless the account is active, without credits, and in an outage. */
+  readonly refusals: RefusalsJson
   /** The time of the gateway. */
   readonly now: string
 }
@@ -102,6 +115,7 @@ export const readAccountReport = async (
     hours,
     creditsPerHour,
     runsOutAt: projectRunOut(balance, creditsPerHour, clock.now()),
+    refusals: refusalsJson,
     now: isoTime(clock.now()),
   }
 }

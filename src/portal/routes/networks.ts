@@ -1,8 +1,8 @@
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { NetworkRateLimits } from '../../services/rate-limit-options.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import { firstDayOf, outageDaysOf } from '../alerts/outage-days.ts'
-import type { OutageDay, OutageHistory } from '../alerts/outage-days.ts'
+import { firstDayOf, outageDaysOf, unmeasuredDaysOf } from '../alerts/outage-days.ts'
+import type { OutageDay, OutageHistory, UnmeasuredDays } from '../alerts/outage-days.ts'
 import { isOutageKind } from '../alerts/network-outages.ts'
 import type { NetworkOutage } from '../alerts/network-outages.ts'
 import { notFound } from '../api-errors.ts'
@@ -25,6 +25,8 @@ export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId
   readonly outageDays: readonly OutageDay[] | null
   /** The first day (YYYY-MM-DD) whose outages are recorded; null before there is one. */
   readonly outagesSince: string | null
+  /** Days since then, of the last 90, on which no gateway has looked at the network, as it had no calls; in order. */
+  readonly unmeasuredDays: readonly UnmeasuredDays[]
 }
 
 /** A time in which calls to a network failed, or it had no new block. */
@@ -72,7 +74,7 @@ const incidentsOf = (name: string, incidents: IncidentLog): readonly NetworkInci
     )
     .slice(0, maxIncidents)
 
-type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays' | 'outagesSince'>
+type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays' | 'outagesSince' | 'unmeasuredDays'>
 
 const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | undefined): StatusOfNow => {
   const { head, finalized = null, lastHead = null, state = 'unknown', nodes = 0, usableNodes = 0, upstreams = [] } = status ?? {}
@@ -111,6 +113,7 @@ const networksWithStatus = async (services: PortalServices) => {
       incidents: incidentsOf(network.name, incidents),
       outageDays: outageDaysIn(network.name, history, incidents, clock.now()),
       outagesSince: firstDayOf(history?.get(network.name) ?? []),
+      unmeasuredDays: unmeasuredDaysOf(history?.get(network.name) ?? [], clock.now()),
     },
   }))
 }

@@ -101,7 +101,7 @@ const countCalls = async (
   if (outcome === slowOutcome || search !== '') return null
   if (until <= since) return 0
   const { period, from, to } = pointsOf(query, now, requestLog.retention)
-  const outcomes = await queries.outcomes({ account, period, from, to, filter: filterOf(query) })
+  const { outcomes } = await queries.outcomes({ account, period, from, to, filter: filterOf(query) })
   return outcomes.reduce((sum, { calls }) => sum + calls, 0)
 }
 

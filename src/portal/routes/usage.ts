@@ -3,7 +3,7 @@ import { fiveMinuteRetentionHours, hourRetentionDays, successOutcome, usagePerio
 import type { UsagePeriod } from '../../store/usage-store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
-import { listOf, schemaRef } from '../openapi.ts'
+import { schemaRef } from '../openapi.ts'
 import { adviceOf, describeOutcome } from '../outcome-advice.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -132,6 +132,17 @@ const reportErrors = (outcomes: readonly OutcomeCalls[], logged: FailureMessages
 
 export type ErrorCount = ReturnType<typeof reportErrors>[number]
 
+export interface AccountErrors {
+  /** All calls that the filters include, with any outcome. */
+  readonly calls: number
+  /** The most frequent first. */
+  readonly errors: readonly ErrorCount[]
+  /** Of all failed calls of the range, the most frequent first, whatever else is asked for. */
+  readonly methods: readonly string[]
+  readonly networks: readonly string[]
+  readonly keys: readonly string[]
+}
+
 const maxSeries = 1_000
 const maxMessages = 200
 
@@ -172,7 +183,7 @@ export const usageRoutes = [
     method: 'get',
     path: '/errors',
     summary:
-      'Failed calls by outcome, the most frequent first: of which methods, what to do about them, and the most frequent messages of their logged requests.',
+      'Failed calls by outcome, the most frequent first, of how many calls: of which methods, what to do about them, and the most frequent messages of their logged requests, with networks and keys.',
     role: 'viewer',
     query: {
       type: 'object',
@@ -181,18 +192,18 @@ export const usageRoutes = [
         messages: { type: 'integer', minimum: 0, maximum: maxMessages, default: 3, description: 'Messages of each outcome, at most.' },
       },
     },
-    response: listOf(schemaRef('ErrorCount')),
-    async handle({ person: { account }, query }, services) {
+    response: schemaRef('AccountErrors'),
+    async handle({ person: { account }, query }, services): Promise<AccountErrors> {
       const { queries, clock } = services
       const { period, periodMs, from, to } = pointsOf(query, clock.now())
       const isLogged = services.requestLog.enabled && keepsParams(services.requestLog, await accountOf(services, account))
       const since = isLogged ? from * periodMs : undefined
       const asked = { account, until: to * periodMs, ...filterOf(query), limit: query.messages }
-      const [outcomes, logged] = await Promise.all([
+      const [{ outcomes, calls, failed }, logged] = await Promise.all([
         queries.outcomes({ account, period, from, to, filter: filterOf(query) }),
         since === undefined ? { messages: [], outcomes: [] } : queries.failureMessages({ ...asked, since }),
       ])
-      return reportErrors(outcomes, logged)
+      return { calls, errors: reportErrors(outcomes, logged), methods: failed.method, networks: failed.network, keys: failed.key }
     },
   }),
 ]

@@ -103,6 +103,10 @@ export interface MethodDescription {
   readonly verifyCredits?: { readonly none: number; readonly proof: number }
   /** Credits of a subscription for each KiB of messages, by its kind. */
   readonly eventCredits?: Readonly<Record<string, number>>
+  /** Above one of these a call fails; `blocks` is null for a query of blocks that the gateway does not limit, though its nodes may. */
+  readonly limits?: { readonly results?: number; readonly blocks?: number | null; readonly ms?: number }
+  /** In an outage a partner may answer, for plans with forwarding; `header`: only calls with `Enable-Failover: true`. */
+  readonly forwarded?: 'outage' | 'header'
   readonly params: readonly ParamDescription[]
 }
 

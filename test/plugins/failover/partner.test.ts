@@ -12,7 +12,7 @@ import { formatMetrics } from '../../../src/services/metrics.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
 import { deferred } from '../../support/deferred.ts'
-import { fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { createStage, fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { failure, getLogs, growth, node, openFailover, partner, rateLimited, uncounted } from './failover-fixture.ts'
 
 t.test('the partner', async t => {
@@ -81,6 +81,18 @@ t.test('the partner', async t => {
     const onRequest = { partner: { ...partner, when: 'header' } }
     t.equal(vary(context, onRequest), '')
     t.equal(vary(context, onRequest, { 'enable-failover': 'true' }), 'forwarding')
+  })
+
+  t.test('is named in the descriptions of the methods that it may answer, with the header that it needs', async t => {
+    const described = ['eth_getLogs', 'eth_call'].map(name => ({ name, credits: 1, params: [] }))
+    const { services } = openFailover(t, { a: () => fakeResult('a') })
+    const forwardedBy = (over: object) =>
+      createStage(failover, { upstreams: [node('a')], breaker: { openFor: 1_000 }, ...over }, services)
+        .describeMethods?.(described)
+        .map(({ forwarded }) => forwarded)
+    t.same(forwardedBy({ partner }), ['outage', undefined])
+    t.same(forwardedBy({ partner: { ...partner, when: 'header' } }), ['header', undefined])
+    t.equal(forwardedBy({}), undefined)
   })
 
   t.test('is requested at once when all own nodes have an open breaker or are rate limiting', async t => {

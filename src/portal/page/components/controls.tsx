@@ -128,15 +128,16 @@ interface CopyProps {
   onCopied?(): void
 }
 
-/** A text on one line to copy, such as a URL. */
-export const CopyText = ({ text, ...props }: CopyProps) => {
+/** A text on one line to copy, such as a URL; of the secret in it, which is copied as a whole, only the ends are shown. */
+export const CopyText = ({ text, secret = '', ...props }: CopyProps & { readonly secret?: string | undefined }) => {
   const code = useRef<HTMLElement>(null)
+  const isWhole = useSignal(secret === '')
   return (
     <span class="copy">
       <code ref={code} tabIndex={0}>
-        {text}
+        {isWhole.value ? text : text.replace(secret, `${secret.slice(0, 3)}…${secret.slice(-4)}`)}
       </code>
-      <CopyButton text={text} {...props} element={code} />
+      <CopyButton text={text} {...props} element={code} onRefused={() => (isWhole.value = true)} />
     </span>
   )
 }
@@ -157,9 +158,11 @@ export const CopyCode = ({ text, label }: CopyProps) => {
 interface CopyButtonProps extends CopyProps {
   /** Has the text. */
   readonly element: { readonly current: HTMLElement | null }
+  /** The text is to be shown as a whole, to be selected. */
+  onRefused?(): void
 }
 
-const CopyButton = ({ text, label, isPrimary = false, onCopied, element }: CopyButtonProps) => {
+const CopyButton = ({ text, label, isPrimary = false, onCopied, element, onRefused }: CopyButtonProps) => {
   const isCopied = useSignal(false)
   const copy = async () => {
     try {
@@ -169,6 +172,7 @@ const CopyButton = ({ text, label, isPrimary = false, onCopied, element }: CopyB
       setTimeout(() => (isCopied.value = false), 2_000)
     } catch {
       // Without https, or where it is not allowed: the text is selected, for the keys that copy.
+      onRefused?.()
       if (element.current !== null) getSelection()?.selectAllChildren(element.current)
     }
   }

@@ -11,6 +11,8 @@ const text = texts.keys
 export interface KeyOptions {
   readonly networks?: readonly string[]
   readonly methods?: readonly string[]
+  /** Whether there is a network on which the rate of a key has an effect. */
+  readonly limitsRates?: boolean
 }
 
 interface RestrictionsProps extends KeyOptions {
@@ -29,7 +31,7 @@ const textLimits = [
 ] as const
 
 /** Where, how and how much a key may be used. Most keys have few limits: the rarer ones are shown when asked for, or when one is wrong. */
-export const Restrictions = ({ networks = [], methods = [], values, verify, errorOf }: RestrictionsProps) => {
+export const Restrictions = ({ networks = [], methods = [], limitsRates = true, values, verify, errorOf }: RestrictionsProps) => {
   const list = (name: 'networks' | 'methods' | 'origins' | 'ips') => ({
     ...{ key: name, name, label: text[name], value: splitList(values?.[name] ?? ''), error: errorOf(name) },
   })
@@ -39,7 +41,11 @@ export const Restrictions = ({ networks = [], methods = [], values, verify, erro
   ]
   const fields = textLimits
     .filter(({ name }) => values === undefined || name in values)
-    .map(field => ({ ...field, value: values?.[field.name] ?? '', error: errorOf(field.name) }))
+    .map(field => ({
+      ...field,
+      help: field.name === 'rate' && !limitsRates ? text.noRates : field.help,
+      ...{ value: values?.[field.name] ?? '', error: errorOf(field.name) },
+    }))
   const isAsked =
     [...fields, list('origins'), list('ips')].some(({ error }) => error !== undefined) ||
     ['origins', 'ips', 'dailyCredits', 'rate'].some(name => (values?.[name] ?? '') !== '') ||

@@ -63,19 +63,19 @@ export const axisRangeMs = (times: readonly string[], rangeMs: number): number =
 interface LinePart {
   readonly color: string
   readonly points: readonly (number | null)[]
-  /** It leads to a point that is not over yet. */
-  readonly isDashed: boolean
+  /** The point that is not over yet. */
+  readonly isLast: boolean
 }
 
-/** Of each line what is over, and where its last point is not over yet, the way there: that is no fall or rise. */
+/** Of each line what is over, and apart from it its last point where that is not over yet: few calls are no fall or rise. */
 export const linePartsOf = ({ series, isRunning }: Pick<PlotProps, 'series' | 'isRunning'>): readonly LinePart[] =>
   series.flatMap(({ color, points }): readonly LinePart[] =>
     isRunning
       ? [
-          { color, points: points.map((point, i) => (i === points.length - 1 ? null : point)), isDashed: false },
-          { color, points: points.map((point, i) => (i < points.length - 2 ? null : point)), isDashed: true },
+          { color, points: points.map((point, i) => (i === points.length - 1 ? null : point)), isLast: false },
+          { color, points: points.map((point, i) => (i === points.length - 1 ? point : null)), isLast: true },
         ]
-      : [{ color, points, isDashed: false }],
+      : [{ color, points, isLast: false }],
   )
 
 /** Where the axis of lines begins, in seconds. */

@@ -34,13 +34,12 @@ const toData = (props: PlotProps): uPlot.AlignedData => {
 
 const toSeriesOptions = (props: PlotProps): uPlot.Series[] =>
   props.kind === 'lines'
-    ? linePartsOf(props).map(({ color, isDashed }) => {
+    ? linePartsOf(props).map(({ color, isLast }) => {
         const stroke = colorOf(color)
         return {
           ...{ stroke, width: 1.5, points: { show: false, filter: pointsAlone, size: 4, fill: stroke }, spanGaps: false },
-          ...(isDashed && { dash: [4, 4] }),
           // Below one of several lines it would say nothing.
-          ...(!isDashed && props.series.length === 1 && { fill: `color-mix(in srgb, ${stroke} 12%, transparent)` }),
+          ...(!isLast && props.series.length === 1 && { fill: `color-mix(in srgb, ${stroke} 12%, transparent)` }),
         }
       })
     : props.series.toReversed().map(({ color }) => {

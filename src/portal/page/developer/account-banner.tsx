@@ -2,7 +2,7 @@ import type { AccountReport } from '../../routes/account.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
 import { ContactSupport, ExternalLink } from '../components/shell.tsx'
-import { formatDuration, formatHour, formatNumber, formatTime } from '../format.ts'
+import { formatDuration, formatHour, formatNumber, formatRefusal, formatTime } from '../format.ts'
 import { followLink, path } from '../router.ts'
 import { developerTexts } from './developer-texts.ts'
 import { account, session } from './developer-session.ts'
@@ -34,10 +34,12 @@ export const needsForecast = (report: AccountReport): boolean =>
 export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) => {
   const current = account.value
   if (current === undefined) return null
-  if (current.state === 'deleted') return <DeletedBanner deleteAt={current.deleteAt} />
+  const { refusals } = current
+  const refused = current.state === 'active' ? '' : `${text[current.state]} (${formatRefusal(refusals.key)}).`
+  if (current.state === 'deleted') return <DeletedBanner title={refused} deleteAt={current.deleteAt} />
   if (current.state !== 'active')
     return (
-      <Banner tone="danger" title={text[current.state]}>
+      <Banner tone="danger" title={refused}>
         {current.suspensionReason !== null && `${text.reason} ${current.suspensionReason.replace(/[.!?]?$/, '.')} `}
         {developerTexts.since} {formatTime(current.suspended)}. <Billing url={current.billingUrl} />
         <ContactSupport />
@@ -50,7 +52,7 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
   if (left < usualCost) {
     return (
       <Banner tone="danger" title={text.spent}>
-        {text.refused} {untilReset}. {left > 0 && `${text.rest} ${formatNumber(left)}.`}{' '}
+        {text.refused} {untilReset} ({formatRefusal(refusals.spent)}). {left > 0 && `${text.rest} ${formatNumber(left)}.`}{' '}
         {path.value !== '/usage' && (
           <>
             <a href="/usage?of=credits" onClick={followLink}>
@@ -92,8 +94,8 @@ const GetMore = () => (
   </a>
 )
 
-const DeletedBanner = ({ deleteAt }: Pick<AccountReport, 'deleteAt'>) => (
-  <Banner tone="danger" title={text.deleted}>
+const DeletedBanner = ({ title, deleteAt }: Pick<AccountReport, 'deleteAt'> & { readonly title: string }) => (
+  <Banner tone="danger" title={title}>
     {text.removedAt} {formatTime(deleteAt)}.{' '}
     {session.value?.person.role === 'owner' && (
       <a href="/settings" onClick={followLink}>

@@ -1,7 +1,28 @@
 import { texts } from '../texts.ts'
 
-/** What Access, Profile and Settings say; developer-texts.ts has what all pages may need. */
+/** What Alerts, Access, Profile and Settings say; developer-texts.ts has what all pages may need. */
 export const accountTexts = {
+  alerts: {
+    ...texts.alerts,
+    how: 'An alert is sent when the account has used a share of its credits or a key of its daily limit, when calls fail or are slow, or when a network has an outage. Each share is reported once a day or once a month. Failed and slow calls are reported once, until the problem has ended; outages when they begin and when they have ended.',
+    undelivered: 'No alert can be delivered',
+    confirmAddress: 'Confirm an e-mail address',
+    thenTick: ' and tick e-mail below, or set a webhook.',
+    tickMail: 'Tick e-mail below and save, or set a webhook.',
+    setWebhook: 'Set a webhook below.',
+    ownersOnly: 'Only owners can see and change alerts.',
+    delivery: 'Delivery',
+    noMail: 'This gateway sends no mail.',
+    url: 'URL',
+    newUrl: 'New URL',
+    urlHelp: 'Such as https://example.org/hook. The address must be public.',
+    format: 'Format',
+    formats: { standard: 'Signed JSON, for programs', slack: 'Text, for Slack or Mattermost' },
+    set: 'Set the webhook',
+    replace: 'Replace the webhook',
+    removeWebhook: 'Remove the webhook',
+    testMail: 'Send a test e-mail',
+  },
   access: {
     ...texts.access,
     people: 'People',

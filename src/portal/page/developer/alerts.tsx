@@ -11,10 +11,10 @@ import { Form, ShownOnce } from '../components/form.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { request, useRequest } from '../request.ts'
 import { followLink } from '../router.ts'
-import { developerTexts } from './developer-texts.ts'
+import { accountTexts } from './account-texts.ts'
 import { session } from './developer-session.ts'
 
-const text = developerTexts.alerts
+const text = accountTexts.alerts
 
 export const Alerts = () => (session.value?.person.role === 'owner' ? <OwnerAlerts /> : <p>{text.ownersOnly}</p>)
 

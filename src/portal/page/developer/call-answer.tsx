@@ -38,7 +38,9 @@ export const Answer = ({
         <h2>{text.response}</h2>
         <span class="actions">
           <Badge tone={status === 200 && error === undefined ? 'ok' : 'danger'}>HTTP {status}</Badge>
-          <Badge isLabel>{durationMs.toFixed(0)} ms</Badge>
+          <Badge isLabel>
+            {durationMs.toFixed(0)} ms {text.roundTrip}
+          </Badge>
         </span>
       </div>
       {error !== undefined && (
@@ -56,6 +58,7 @@ export const Answer = ({
           <a href={`/requests?${new URLSearchParams({ search: requestId })}`} onClick={followLink}>
             {text.showRequest}
           </a>
+          {text.withLatency}
         </p>
       )}
     </section>

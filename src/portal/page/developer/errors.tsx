@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { ErrorCount, UsageAnswer } from '../../routes/usage.ts'
+import type { ErrorCount, AccountErrors, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { maxGroups } from '../components/chart.tsx'
 import { WhenLoaded, WhileRead } from '../components/controls.tsx'
@@ -7,37 +7,42 @@ import { Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatCalls, formatClock, formatMethod, formatMoment, formatNumber, formatOutcome } from '../format.ts'
+import { formatCalls, formatClock, formatMethod, formatMoment, formatNumber, formatOutcome, formatPercent } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, followLink, query } from '../router.ts'
 import { Advice } from './advice.tsx'
 import { developerTexts } from './developer-texts.ts'
-import { FilterButton, FilterChips, RangePicker, linkWithFilters, rangeAndFilters } from './filters.tsx'
+import { FilterButton, FilterChips, FilterSelect, RangePicker, linkWithFilters, rangeAndFilters } from './filters.tsx'
 import { useKeyNames } from './key-names.ts'
 import { UsageChart } from './usage.tsx'
 
 const text = developerTexts.errors
 
 export const Errors = () => {
-  const errors = useRequest<readonly ErrorCount[]>(`/errors?${rangeAndFilters()}`)
+  const errors = useRequest<AccountErrors>(`/errors?${rangeAndFilters()}`)
   const usage = useRequest<UsageAnswer>(`/usage?${failedUsage()}`)
   const keys = useKeyNames()
+  const { methods = [], networks = [], keys: keyIds = [] } = errors.data.value ?? {}
   return (
     <>
-      <div class="controls">
+      <div class="controls pairs">
+        <FilterSelect dimension="method" values={methods} nameOf={formatMethod} />
+        <FilterSelect dimension="network" values={networks} />
+        <FilterSelect dimension="key" values={keyIds} nameOf={keys.nameOf} />
         <RangePicker />
       </div>
-      <FilterChips nameOfKey={keys.nameOf} />
+      <FilterChips of={['outcome']} nameOfKey={keys.nameOf} />
       <WhenLoaded from={errors} skeleton={<Skeleton height={24} />}>
         {found =>
-          found.length === 0 ? (
+          found.errors.length === 0 ? (
             <EmptyState icon="check" title={text.none} />
           ) : (
             <WhileRead from={errors}>
               {usage.data.value !== undefined && (
                 <UsageChart report={usage.data.value} measure="calls" title={text.overTime} nameOf={({ name }) => formatOutcome(name)} />
               )}
-              <ErrorTable errors={found} nameOfKey={keys.nameOf} />
+              <p class="lead">{describeShare(found)}</p>
+              <ErrorTable errors={found.errors} nameOfKey={keys.nameOf} />
             </WhileRead>
           )
         }
@@ -49,6 +54,12 @@ export const Errors = () => {
 /** All that failed, unless one outcome was chosen. */
 const failedUsage = (): string =>
   rangeAndFilters({ by: 'outcome', series: String(maxGroups), outcome: query.value.get('outcome') ?? 'failed' })
+
+/** `6 failed of 1,234 calls (0.49 %).` */
+const describeShare = ({ calls, errors }: AccountErrors): string => {
+  const failed = errors.reduce((sum, each) => sum + each.calls, 0)
+  return `${formatNumber(failed)} ${text.failedOf} ${formatCalls(calls)} (${formatPercent((100 * failed) / Math.max(1, calls), 2)}).`
+}
 
 interface OutcomeTableProps {
   readonly errors: readonly ErrorCount[]
@@ -129,13 +140,14 @@ const Messages = ({ error, nameOfKey }: MessagesProps) => {
   return (
     <>
       {messages.map(told => (
-        <div key={`${told.message} ${told.method} ${told.key}`} class="message">
+        <div key={`${told.message} ${told.method}`} class="message">
           <a class="row-name" href={linkToRequests(outcome, told)} onClick={followLink}>
             {told.message}
           </a>
           <p class="help">
             {formatNumber(told.requests)} {developerTexts.of} {formatNumber(loggedRequests)} {text.loggedRequests} ·{' '}
-            <code>{told.method}</code> · {nameOfKey(told.key)} · {text.lastSeen} {formatMoment(told.lastSeen, now.value)}
+            <code>{told.method}</code> {text.on} {formatCounts(told.networks)} · {formatCounts(told.keys, nameOfKey)} · {text.lastSeen}{' '}
+            {formatMoment(told.lastSeen, now.value)}
           </p>
         </div>
       ))}
@@ -160,25 +172,38 @@ const Messages = ({ error, nameOfKey }: MessagesProps) => {
 
 type LoggedMessage = ErrorCount['messages'][number]
 
-const linkToRequests = (outcome: string, { method, key, message }: LoggedMessage): string =>
-  `/requests?${new URLSearchParams({ outcome, method, key, search: message })}`
+/** Those of the filters that have it. */
+const linkToRequests = (outcome: string, { method, message }: LoggedMessage): string =>
+  `${linkWithFilters('/requests', { outcome, method })}&${new URLSearchParams({ search: message })}`
+
+/** A line has room for so many. */
+const maxCounts = 3
+
+/** `base-mainnet`; of several, how many logged requests each has: `indexer …7maA 98, web …RgoF 30, and 2 more`. */
+const formatCounts = (counts: LoggedMessage['keys'], nameOf = (name: string): string => name): string =>
+  [
+    ...counts
+      .slice(0, maxCounts)
+      .map(({ name, requests }) => (counts.length === 1 ? nameOf(name) : `${nameOf(name)} ${formatNumber(requests)}`)),
+    ...(counts.length > maxCounts ? [`${developerTexts.keys.and} ${counts.length - maxCounts} ${text.more}`] : []),
+  ].join(', ')
 
 /** As many as the API lists. */
 const maxMessages = 200
 
 const AllMessages = ({ error: { outcome }, nameOfKey, onClose }: MessagesProps & { onClose(): void }) => (
   <Dialog title={`${text.messagesOf} ${formatOutcome(outcome)}`} isWide onClose={onClose}>
-    <WhenLoaded from={useRequest<readonly ErrorCount[]>(`/errors?${rangeAndFilters({ outcome, messages: String(maxMessages) })}`)}>
-      {([found]) =>
+    <WhenLoaded from={useRequest<AccountErrors>(`/errors?${rangeAndFilters({ outcome, messages: String(maxMessages) })}`)}>
+      {({ errors: [found] }) =>
         found !== undefined && (
           <>
             <p class="help">
-              {formatNumber(found.messageCount)} {text.byMethodAndKey} · {formatNumber(found.loggedRequests)} {text.loggedRequests}{' '}
+              {formatNumber(found.messageCount)} {text.byMethod} · {formatNumber(found.loggedRequests)} {text.loggedRequests}{' '}
               {developerTexts.of} {formatCalls(found.calls)}. {found.messages.length < found.messageCount && text.mostFrequent}
             </p>
             <Table
               caption={text.messages}
-              keyOf={row => `${row.message} ${row.method} ${row.key}`}
+              keyOf={row => `${row.message} ${row.method}`}
               rows={found.messages}
               columns={[
                 {
@@ -190,7 +215,8 @@ const AllMessages = ({ error: { outcome }, nameOfKey, onClose }: MessagesProps &
                   ),
                 },
                 { title: developerTexts.usage.method, cell: row => <code>{row.method}</code> },
-                { title: developerTexts.usage.key, cell: row => <code>{nameOfKey(row.key)}</code> },
+                { title: developerTexts.usage.network, cell: row => formatCounts(row.networks) },
+                { title: developerTexts.usage.key, cell: row => formatCounts(row.keys, nameOfKey) },
                 { title: text.logged, isNumber: true, cell: row => formatNumber(row.requests) },
                 { title: text.lastSeenTitle, isTime: true, cell: row => formatClock(row.lastSeen, now.value) },
               ]}

@@ -116,9 +116,15 @@ export const FilterSelect = ({ dimension, values, nameOf = value => value }: Fil
   )
 }
 
+interface FilterChipsProps {
+  /** Those that are not chosen elsewhere on the page; all unless given. */
+  readonly of?: readonly Dimension[]
+  nameOfKey(id: string): string
+}
+
 /** The filters that are in force, each with a button that takes it away. */
-export const FilterChips = ({ nameOfKey }: { nameOfKey(id: string): string }) => {
-  const active = dimensions.flatMap(name => {
+export const FilterChips = ({ of = dimensions, nameOfKey }: FilterChipsProps) => {
+  const active = of.flatMap(name => {
     const value = query.value.get(name)
     return value === null ? [] : [{ name, value }]
   })

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import { Fragment } from 'preact'
 import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
 import { now } from '../clock.ts'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
@@ -10,8 +11,9 @@ import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
-import { formatCalls, formatHourOfDay, formatHoursAgo, formatNumber, formatSince, formatTime } from '../format.ts'
+import { formatCalls, formatHourOfUse, formatNumber, formatSince, formatTime } from '../format.ts'
 import { developerTexts } from './developer-texts.ts'
+import { namesWithoutRates } from './rate-limits.ts'
 
 const text = developerTexts.keys
 
@@ -26,6 +28,8 @@ export interface KeysUse {
 interface KeyTableProps {
   readonly keys: readonly OwnKeyJson[]
   readonly use: KeysUse
+  /** Undefined until they are known. */
+  readonly networks: readonly NetworkJson[] | undefined
   readonly mayChange: boolean
   onChanged(answer: KeyAnswer): void
   /** Asks for the form that changes the key. */
@@ -90,7 +94,7 @@ const ByProject = ({ keys, ...props }: KeyTableProps) => {
   )
 }
 
-const KeyTable = ({ caption, keys, use, mayChange, onChanged, onChange }: KeyTableProps & { readonly caption: string }) => (
+const KeyTable = ({ caption, keys, use, networks, mayChange, onChanged, onChange }: KeyTableProps & { readonly caption: string }) => (
   <Table
     caption={caption}
     keyOf={key => key.id}
@@ -108,7 +112,7 @@ const KeyTable = ({ caption, keys, use, mayChange, onChanged, onChange }: KeyTab
       },
       { title: text.state, cell: key => <KeyState state={key.state} /> },
       { title: text.allowed, cell: key => <Allowed apiKey={key} /> },
-      { title: text.todayLimit, cell: key => <Use apiKey={key} counted={creditsOfToday(use, key.id)} /> },
+      { title: text.todayLimit, cell: key => <Use apiKey={key} counted={creditsOfToday(use, key.id)} networks={networks} /> },
       { title: text.lastUsed, isTime: true, cell: key => <LastUse apiKey={key} use={use} /> },
       ...(mayChange
         ? [
@@ -127,7 +131,7 @@ const LastUse = ({ apiKey, use: { times, groups } }: { readonly apiKey: OwnKeyJs
   const since = formatSince(times[0] ?? '')
   return (
     <>
-      <span title={formatHourOfDay(apiKey.lastUsed, developerTexts.never)}>{formatHoursAgo(apiKey.lastUsed, now.value)}</span>
+      {formatHourOfUse(apiKey.lastUsed, now.value)}
       {calls !== undefined && (
         <>
           <Sparkline label={`${apiKey.name || apiKey.hint}, ${formatCalls(calls.calls)} ${since}`} values={calls.points.calls} />
@@ -178,14 +182,14 @@ const Allowed = ({ apiKey }: { readonly apiKey: OwnKeyJson }) => {
   )
 }
 
-interface UseProps {
+interface UseProps extends Pick<KeyTableProps, 'networks'> {
   readonly apiKey: OwnKeyJson
   /** Credits that its calls of today have cost. */
   readonly counted: number
 }
 
 /** What the key has used today, of how much; and how fast it may be used. */
-const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst }, counted }: UseProps) => (
+const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst, networks: allowed }, counted, networks }: UseProps) => (
   <>
     {dailyCredits === null ? (
       <>
@@ -210,7 +214,15 @@ const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst }, cou
       <p class="help">
         {text.atMost} {rate.replace('/', ` ${developerTexts.calls.toLowerCase()}/`)}
         {burst !== null && `, ${text.burst.toLowerCase()} ${formatNumber(burst)}`}
+        {networks !== undefined && describeUnlimited(networks.filter(each => allowed.length === 0 || allowed.includes(each.name)))}
       </p>
     )}
   </>
 )
+
+/** Where the rate of a key has no effect. */
+const describeUnlimited = (networks: readonly NetworkJson[]): string => {
+  const unlimited = namesWithoutRates(networks)
+  if (unlimited.length === 0) return ''
+  return `; ${unlimited.length === networks.length ? text.notApplied : `${text.notOn} ${unlimited.join(', ')}`}`
+}

@@ -19,6 +19,7 @@ import { session } from './developer-session.ts'
 import { KeyTables } from './key-tables.tsx'
 import type { KeysUse } from './key-tables.tsx'
 import { ShowNewKey } from './new-key.tsx'
+import { namesWithoutRates } from './rate-limits.ts'
 import { forgetKey, newKey, showNewKey } from './tab-key.ts'
 
 const text = developerTexts.keys
@@ -41,6 +42,7 @@ export const KeysActions = () =>
 export const Keys = () => {
   const keys = useRequest<readonly OwnKeyJson[]>('/keys')
   const usage = useRequest<UsageAnswer>('/usage?by=key&range=24h')
+  const networks = useRequest<readonly NetworkJson[]>(keys.data.value?.some(({ rate }) => rate !== null) ? '/networks' : undefined)
   const changed = useSignal<string | undefined>(undefined)
   // The dialog belongs to this page.
   useEffect(() => () => void (isCreating.value = false), [])
@@ -70,6 +72,7 @@ export const Keys = () => {
               <KeyTables
                 keys={found}
                 use={usage.data.value ?? noUse}
+                networks={networks.data.value}
                 mayChange={mayChange()}
                 onChanged={onChanged}
                 onChange={id => (changed.value = id)}
@@ -108,7 +111,12 @@ const WithKeyOptions = ({ children }: { children(options: KeyOptions): Component
 }
 
 const readKeyOptions = async (): Promise<KeyOptions> => {
-  const networks = (await get<readonly NetworkJson[]>('/networks')).map(({ name }) => name)
+  const found = await get<readonly NetworkJson[]>('/networks')
+  const networks = found.map(({ name }) => name)
   const methods = await Promise.all(networks.map(name => get<readonly PortalMethod[]>(`/networks/${name}/methods`)))
-  return { networks, methods: [...new Set(methods.flat().map(({ name }) => name))].toSorted() }
+  return {
+    networks,
+    methods: [...new Set(methods.flat().map(({ name }) => name))].toSorted(),
+    limitsRates: namesWithoutRates(found).length < found.length,
+  }
 }

@@ -1,3 +1,9 @@
+import type { PortalMethod } from '../../portal-services.ts'
+import { formatNumber } from '../format.ts'
+import { developerTexts } from './developer-texts.ts'
+
+const text = developerTexts.plan
+
 /** What methods do, in a sentence. */
 const summaries: Readonly<Record<string, string>> = {
   eth_accounts: 'The accounts of the node: none here.',
@@ -28,7 +34,7 @@ const summaries: Readonly<Record<string, string>> = {
   eth_getFilterLogs: 'All logs of a filter.',
   eth_getHeaderByHash: 'The header of a block, by its hash.',
   eth_getHeaderByNumber: 'The header of a block, by its number or a tag.',
-  eth_getLogs: 'The logs that match a filter, at most 10,000.',
+  eth_getLogs: 'The logs that match a filter.',
   eth_getProof: 'A Merkle proof of an account and of some of its storage.',
   eth_getRawTransactionByBlockHashAndIndex: 'A transaction as it was signed, by the hash of its block and its position.',
   eth_getRawTransactionByBlockNumberAndIndex: 'A transaction as it was signed, by the number of its block and its position.',
@@ -58,5 +64,13 @@ const summaries: Readonly<Record<string, string>> = {
   web3_clientVersion: 'The name and version of the gateway.',
   web3_sha3: 'The Keccak-256 hash of some bytes.',
 }
+
+/** What a call may have at most, and what becomes of one that has more. */
+export const describeLimits = ({ results, blocks, ms }: NonNullable<PortalMethod['limits']>): string =>
+  [
+    ...(results === undefined ? [] : [`${formatNumber(results)} ${text.resultLimit}`]),
+    ...(ms === undefined ? [] : [`${text.timeLimit} ${formatNumber(ms / 1_000)} s.`]),
+    ...(blocks === undefined ? [] : [blocks === null ? text.anyBlocks : `${formatNumber(blocks)} ${text.blockLimit}`]),
+  ].join(' ')
 
 export const summaryOf = (method: string): string => summaries[method] ?? ''

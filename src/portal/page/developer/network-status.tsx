@@ -7,7 +7,7 @@ import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Facts } from '../components/facts.tsx'
-import { formatAgeSince, formatDuration, formatMoment, formatNumber, formatShare } from '../format.ts'
+import { formatAge, formatAgeSince, formatMoment, formatNumber, formatShare } from '../format.ts'
 import { developerTexts } from './developer-texts.ts'
 
 const text = developerTexts.networks
@@ -105,33 +105,47 @@ const shownDays = 90
 const dayMs = 86_400_000
 
 /** A bar for each day: how much of it had an outage that was seen. */
-const Uptime = ({ network: { outageDays, outagesSince } }: { readonly network: NetworkStatusJson }) => {
+const Uptime = ({ network: { outageDays, outagesSince, unmeasuredDays } }: { readonly network: NetworkStatusJson }) => {
   if (outageDays === null || outagesSince === null) return null
   const today = Math.floor(now.value / dayMs)
   const first = today - shownDays + 1
-  const watchedFrom = Math.max(first, Date.parse(outagesSince) / dayMs)
+  const watchedFrom = Math.max(first, dayOf(outagesSince))
+  const gaps = unmeasuredDays.map(({ from, to }) => ({ from: dayOf(from), to: dayOf(to), title: from === to ? from : `${from} – ${to}` }))
+  const unmeasured = gaps.reduce((sum, { from, to }) => sum + to + 1 - from, 0)
   const lost = outageDays.reduce((sum, { downSeconds, stalledSeconds }) => sum + downSeconds + stalledSeconds, 0)
-  const total = ((today + 1 - watchedFrom) * dayMs) / 1_000
+  const total = ((today + 1 - watchedFrom - unmeasured) * dayMs) / 1_000
   const days = outageDays.map(({ date, downSeconds, stalledSeconds }) => ({
     tone: downSeconds > 0 ? 'danger' : 'warn',
-    left: `${(100 * (Date.parse(date) / dayMs - first)) / shownDays}%`,
-    title: `${date}: ${formatDuration((downSeconds + stalledSeconds) * 1_000)}`,
+    ...{ left: shareOfDays(dayOf(date) - first), width: undefined, title: `${date}: ${formatAge((downSeconds + stalledSeconds) * 1_000)}` },
   }))
+  const unknown = [...(watchedFrom > first ? [{ from: first, to: watchedFrom - 1, title: '' }] : []), ...gaps].map(
+    ({ from, to, title }) => ({
+      ...{ tone: 'unwatched', left: shareOfDays(from - first), width: shareOfDays(to + 1 - from), title: `${title}: ${text.noData}` },
+    }),
+  )
   return (
     <section class="uptime" aria-label={text.uptime}>
       <p class="help">
         {watchedFrom === first ? text.uptime : `${text.since} ${outagesSince}`}:{' '}
-        {lost === 0 ? text.noIncidents : `${formatShare(Math.max(0, total - lost), total)} ${text.withoutOutage}`}
+        {total <= 0
+          ? text.noData
+          : lost === 0
+            ? text.noIncidents
+            : `${formatAge(lost * 1_000)} ${text.ofOutage}, ${formatShare(Math.max(0, total - lost), total)} ${text.withoutOutage}`}
+        {total > 0 && unmeasured > 0 && `; ${text.noCalls} ${formatNumber(unmeasured)} ${unmeasured === 1 ? text.day : text.days}`}
       </p>
       <div class="days" role="img" aria-label={days.length === 0 ? text.noIncidents : days.map(({ title }) => title).join('; ')}>
-        {watchedFrom > first && <span class="unwatched" style={{ width: `${(100 * (watchedFrom - first)) / shownDays}%` }} />}
-        {days.map(({ tone, left, title }) => (
-          <span key={title} class={tone} style={{ left }} title={title} />
+        {[...unknown, ...days].map(({ tone, left, width, title }) => (
+          <span key={title} class={tone} style={{ left, width }} title={title} />
         ))}
       </div>
     </section>
   )
 }
+
+const dayOf = (date: string): number => Date.parse(date) / dayMs
+
+const shareOfDays = (days: number): string => `${(100 * days) / shownDays}%`
 
 const factsOf = (network: NetworkStatusJson) =>
   [

@@ -45,9 +45,12 @@ interface UrlsProps {
   readonly secret: string | undefined
 }
 
-const Urls = ({ network: { name, http, ws }, secret = keyPlaceholder }: UrlsProps) => (
-  <div class="urls">
-    <CopyText text={`${http}/v3/${secret}`} label={`${text.http} ${name}`} />
-    <CopyText text={`${ws}/ws/v3/${secret}`} label={`${text.ws} ${name}`} />
-  </div>
-)
+const Urls = ({ network: { name, http, ws }, secret }: UrlsProps) => {
+  const key = secret ?? keyPlaceholder
+  return (
+    <div class="urls" key={key}>
+      <CopyText text={`${http}/v3/${key}`} secret={secret} label={`${text.http} ${name}`} />
+      <CopyText text={`${ws}/ws/v3/${key}`} secret={secret} label={`${text.ws} ${name}`} />
+    </div>
+  )
+}

@@ -2,7 +2,7 @@ import { Fragment } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { AccountReport } from '../../routes/account.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
-import type { ErrorCount, UsageAnswer } from '../../routes/usage.ts'
+import type { AccountErrors, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
 import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
@@ -203,12 +203,12 @@ const maxMethods = 2
 
 /** What went wrong, and what to do: whoever looks because calls fail finds it here. */
 const WhatFailed = ({ since }: { readonly since: string }) => {
-  const errors = useRequest<readonly ErrorCount[]>('/errors?range=24h')
+  const errors = useRequest<AccountErrors>('/errors?range=24h')
   return (
     <section class="card failures" aria-label={text.whatFailed}>
       <Heading title={`${text.whatFailed} ${since}`} path="/errors" page={developerTexts.pages.errors} />
       <WhenLoaded from={errors} skeleton={<Skeleton lines={2} />}>
-        {found => (
+        {({ errors: found }) => (
           <ul class="ranking">
             {found.slice(0, maxOutcomes).map(({ outcome, code, calls, methods, advice }) => (
               <li key={outcome}>

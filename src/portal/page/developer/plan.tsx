@@ -12,12 +12,13 @@ import { ContactSupport, ExternalLink } from '../components/shell.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatNumber } from '../format.ts'
+import { formatNumber, formatRefusal } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { developerTexts } from './developer-texts.ts'
 import { account } from './developer-session.ts'
-import { summaryOf } from './method-summaries.ts'
+import { describeLimits, summaryOf } from './method-summaries.ts'
 import { usePreferredNetwork } from './preferred-network.ts'
+import { namesWithoutRates } from './rate-limits.ts'
 
 const text = developerTexts.plan
 
@@ -73,7 +74,7 @@ interface PlanProps extends PlansProps {
   readonly account: AccountReport
 }
 
-const OwnPlan = ({ account: { plan, hasOwnCredits }, networks }: PlanProps) => (
+const OwnPlan = ({ account: { plan, hasOwnCredits, refusals }, networks }: PlanProps) => (
   <div class="card figures">
     <Figure label={text.yourPlan} value={plan.name} note={plan.price ?? undefined} />
     <Figure
@@ -81,7 +82,11 @@ const OwnPlan = ({ account: { plan, hasOwnCredits }, networks }: PlanProps) => (
       value={formatNumber(plan.dailyCredits)}
       note={`${hasOwnCredits ? `${developerTexts.overview.setForYou}; ` : ''}${text.resets}`}
     />
-    <Figure label={text.forwarding} value={formatForwarding(plan)} note={text.forwardingHelp} />
+    <Figure
+      label={text.forwarding}
+      value={formatForwarding(plan)}
+      note={`${text.forwardingHelp} ${text.othersFail} (${formatRefusal(refusals.unavailable)}).`}
+    />
     <Figure label={developerTexts.keys.rate} value={formatRate(plan, networks)} note={describeRate(plan, networks)} />
   </div>
 )
@@ -101,12 +106,11 @@ const isLimit = ({ accountRate, accountCreditRate, keyRate, ipRate }: RateLimits
   [accountRate, accountCreditRate, keyRate, ipRate].some(rate => rate !== null)
 
 const describeRate = ({ rate, burst }: PlanJson, networks: readonly NetworkJson[]): string => {
-  const limiting = networks.filter(({ rateLimits }) => rateLimits !== null)
-  if (limiting.length === 0) return networks.length === 0 ? '' : text.noneLimits
+  const others = namesWithoutRates(networks)
+  if (others.length === networks.length) return networks.length === 0 ? '' : text.noneLimits
   if (rate === null)
-    return limiting.some(({ rateLimits }) => rateLimits !== null && isLimit(rateLimits)) ? text.byNetworkHelp : text.keysMay
-  const others = networks.filter(({ rateLimits }) => rateLimits === null).map(({ name }) => name)
-  return `${formatBurst({ burst })}${text.allTogether}${others.length === 0 ? '' : `, ${text.notOn} ${others.join(', ')}`}. ${text.keysMay}`
+    return networks.some(({ rateLimits }) => rateLimits !== null && isLimit(rateLimits)) ? text.byNetworkHelp : text.keysMay
+  return `${formatBurst({ burst })}${text.allTogether}${others.length === 0 ? '' : `, ${developerTexts.keys.notOn} ${others.join(', ')}`}. ${text.keysMay}`
 }
 
 const formatBurst = ({ burst }: Pick<PlanJson, 'burst'>): string => (burst === null ? '' : `${text.burst} ${formatNumber(burst)}. `)
@@ -270,28 +274,33 @@ const Prices = ({ names, network, children, onChoose }: PricesProps) => {
 }
 
 /** What a method does, how its results are verified, and what else may be charged. */
-const Summary = ({ method: { name, credits, verification, verifyCredits, eventCredits } }: { readonly method: PortalMethod }) => (
-  <div class="summary">
-    {summaryOf(name)}
-    {verification !== undefined && (
-      <p class="help">
-        {text.verification} {verification}.
-      </p>
-    )}
-    {eventCredits?.['logs'] !== undefined && (
-      <p class="help">
-        {formatNumber(eventCredits['logs'])} {text.perKiBOfLogs}
-      </p>
-    )}
-    {Object.entries(verifyCredits ?? {})
-      .filter(([, asked]) => asked !== credits)
-      .map(([wish, asked]) => (
-        <p key={wish} class="help">
-          {formatNumber(asked)} {text.creditsWith} <code>Tollgate-Verify: {wish}</code>
+const Summary = ({ method }: { readonly method: PortalMethod }) => {
+  const { name, credits, verification, verifyCredits, eventCredits, forwarded } = method
+  return (
+    <div class="summary">
+      {summaryOf(name)}
+      {method.limits !== undefined && <p class="help">{describeLimits(method.limits)}</p>}
+      {forwarded !== undefined && account.value?.plan.forwarding && <p class="help">{text.forwardedTo[forwarded]}</p>}
+      {verification !== undefined && (
+        <p class="help">
+          {text.verification} {verification}.
         </p>
-      ))}
-  </div>
-)
+      )}
+      {eventCredits?.['logs'] !== undefined && (
+        <p class="help">
+          {formatNumber(eventCredits['logs'])} {text.perKiBOfLogs}
+        </p>
+      )}
+      {Object.entries(verifyCredits ?? {})
+        .filter(([, asked]) => asked !== credits)
+        .map(([wish, asked]) => (
+          <p key={wish} class="help">
+            {formatNumber(asked)} {text.creditsWith} <code>Tollgate-Verify: {wish}</code>
+          </p>
+        ))}
+    </div>
+  )
+}
 
 /** How many calls the credits of a day are. */
 const callsPerDay = (credits: number): number | null => {

@@ -14,7 +14,7 @@ import { developerTexts } from './developer-texts.ts'
 import { Answer, isSuccess } from './call-answer.tsx'
 import { codeSamples, subscriptionSamples } from './code-samples.ts'
 import { CodeTabs } from './code-tabs.tsx'
-import { summaryOf } from './method-summaries.ts'
+import { describeLimits, summaryOf } from './method-summaries.ts'
 import { KeyChoice } from './key-choice.tsx'
 import { useKeyNames } from './key-names.ts'
 import type { KeysById } from './key-names.ts'
@@ -181,12 +181,13 @@ const samplesOf = ({ http, ws, chainId }: NetworkJson, method: string, params: r
     : codeSamples({ url: `${http}/v3/${keyInCode()}`, chainId, method, params })
 
 /** What the form does not say beside its fields. */
-const MethodDocs = ({ method: { name, params, credits, verification, eventCredits } }: { readonly method: PortalMethod }) => (
+const MethodDocs = ({ method: { name, params, credits, verification, eventCredits, limits } }: { readonly method: PortalMethod }) => (
   <section class="card" aria-label={text.docs}>
     <h2 class="docs-title">
       <code>{signatureOf(name, params)}</code>
     </h2>
     <p>{summaryOf(name)}</p>
+    {limits !== undefined && <p>{describeLimits(limits)}</p>}
     <dl class="docs">
       <div>
         <dt>{developerTexts.plan.credits}</dt>

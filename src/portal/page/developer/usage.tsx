@@ -12,7 +12,8 @@ import { Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatDay, formatLatency, formatNumber, formatOutcome, formatPercent, formatShare, formatSince } from '../format.ts'
+import { formatDay, formatLatency, formatNumber, formatOutcome, formatPercent, formatShare, formatSince, hourMs } from '../format.ts'
+import { isNarrow } from '../narrow.ts'
 import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
 import { developerTexts } from './developer-texts.ts'
@@ -176,9 +177,10 @@ interface UsageChartProps {
 
 const othersId = 'others'
 
-export const UsageChart = ({ report, measure, nameOf, title = text.titles[measure] ?? text.titles.calls }: UsageChartProps) => {
-  const { times, end, by, step } = report
+export const UsageChart = ({ report: asked, measure, nameOf, title = text.titles[measure] ?? text.titles.calls }: UsageChartProps) => {
   const isLatency = measure === 'latency'
+  const report = isNarrow.value && !isLatency && asked.step === 'hour' && asked.times.length > maxNarrowColumns ? toDays(asked) : asked
+  const { times, end, by, step } = report
   const dailyCredits = account.value?.plan.dailyCredits ?? null
   const hasFilter = dimensions.some(name => query.value.has(name))
   // Of an hour there is no limit.
@@ -199,18 +201,42 @@ export const UsageChart = ({ report, measure, nameOf, title = text.titles[measur
       series={isLatency ? latencySeries(report) : measure === 'credits' ? creditSeries(report, nameOf) : callSeries(report, nameOf)}
       kind={isLatency ? 'lines' : 'columns'}
       limit={limit}
+      {...(isLatency && { note: text.latencyIs })}
       onPickTime={chooseTime}
       {...(isLatency ? { format: formatLatency } : { onPickSeries: pick })}
     />
   )
 }
 
+/** So many columns can be told apart in a narrow window. */
+const maxNarrowColumns = 48
+
+/** A column for each day, UTC, in place of those of its hours. */
+const toDays = ({ times, groups, total, ...rest }: UsageAnswer): UsageAnswer => {
+  const days = [...new Set(times.map(time => time.slice(0, 10)))]
+  const add = (points: readonly number[]): readonly number[] =>
+    points.length === 0 ? [] : days.map(day => points.reduce((sum, value, i) => (times[i]?.startsWith(day) ? sum + value : sum), 0))
+  const seriesOfDays = ({ points, ...series }: UsageSeries): UsageSeries => ({
+    ...series,
+    points: { ...points, calls: add(points.calls), failed: add(points.failed), credits: add(points.credits) },
+  })
+  const starts = days.map(day => Date.parse(day))
+  return {
+    ...rest,
+    times: starts.map(start => new Date(start).toISOString()),
+    end: new Date((starts.at(-1) ?? 0) + 24 * hourMs).toISOString(),
+    groups: groups.map(seriesOfDays),
+    total: seriesOfDays(total),
+  }
+}
+
 /** As a filter has it. */
 const failedId = 'failed'
 
-const latencySeries = ({ total: { points, p50Ms, p95Ms } }: UsageAnswer): readonly ChartSeries[] => [
+const latencySeries = ({ total: { points, p50Ms, p95Ms, p99Ms } }: UsageAnswer): readonly ChartSeries[] => [
   { id: 'p50', name: text.p50, color: groupColor(0), points: points.p50Ms, ofRange: p50Ms },
   { id: 'p95', name: text.p95, color: groupColor(2), points: points.p95Ms, ofRange: p95Ms },
+  { id: 'p99', name: text.p99, color: groupColor(4), points: points.p99Ms, ofRange: p99Ms },
 ]
 
 /** The groups with the most credits beside each other, where there are several. */
