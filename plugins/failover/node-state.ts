@@ -218,7 +218,7 @@ export class NodeState {
   }
 
   /** For operators. A rate that is spent now and then is shown for a second. */
-  get status(): Omit<NodeStatus, 'network' | 'upstream'> {
+  get status(): Omit<NodeStatus, 'network' | 'upstream' | 'turn'> {
     const shown = { exclusion: this.#options.shownExclusion(), isRateSpent: this.#rate?.isShownAsSpent === true }
     const reasonsFor = (methodClass: string) => judge({ ...this.#observe(methodClass), ...shown }, this.#now).reasons
     const ofAll = reasonsFor(allClasses)

@@ -17,6 +17,7 @@ export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOption
   }
   const all: readonly UpstreamNode[] = upstreams.map(targetOf).map(target => nodeOf(target, () => new OwnNode(target, breaker, services)))
   const activeNodes: ReadonlySet<UpstreamNode> = new Set(all.filter((_, i) => upstreams[i]?.weight !== 0))
+  showTurns(upstreams, services)
   const retriesOf = (kind: string) => services.metrics.counter(metricDefinitions.retries, { kind })
   return {
     /** Own nodes. */
@@ -36,6 +37,13 @@ export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOption
 }
 
 export type FailoverNodes = ReturnType<typeof openNodes>
+
+/** Nodes outlive a reload that changes their weights: turns are those of the pipeline. */
+const showTurns = (upstreams: FailoverOptions['upstreams'], { nodes, singleton }: Pick<Services, 'nodes' | 'singleton'>): void => {
+  const isWeighted = upstreams.some(({ weight }) => weight !== undefined)
+  const turns = upstreams.map(({ name, weight = 1 }, i) => ({ upstream: name, place: i + 1, weight: isWeighted ? weight : undefined }))
+  singleton('turns of nodes', { turns }, () => ({ close: nodes.addTurns(turns) }))
+}
 
 /** The series of a node are removed when no pipeline has a node of its name. Held first, so that they are released last. */
 const holdSeries = (upstream: string, { metrics, singleton }: Pick<Services, 'metrics' | 'singleton'>): void => {

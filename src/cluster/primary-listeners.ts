@@ -9,7 +9,6 @@ import type { PortalListener, PortalOptions } from '../portal/index.ts'
 import type { AdminOptions } from '../server/index.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
 import { networkStatuses } from '../server/network-status.ts'
-import { storeStatusOf } from '../server/store-status.ts'
 import { systemClock } from '../services/clock.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -71,8 +70,7 @@ export const openPrimaryListeners = async (
     closers.push(async () => (await openOperatorStore.opened())?.close())
     const describeMethods = () => describeNetworks(current)
     const readMetrics = async () => mergeMetrics([...(await pool.metrics()), metrics.families()])
-    const storeStatus = async () => storeStatusOf(await readMetrics())
-    const incidents = recordIncidents({ clock: systemClock, log, observedNetworks: readNetworks, storeStatus })
+    const incidents = recordIncidents({ clock: systemClock, log, observedNetworks: readNetworks })
     closers.push(incidents.stop)
     let portal: PortalListener | undefined
     const admin = await openOperatorListener(gateway, {

@@ -505,6 +505,21 @@ export const gatewaySchema = {
             'Authorizes /log-level, /access-log, /reload and /api/v1, as `Authorization: Bearer TOKEN`, and signs in at /operator. Without a token these paths do not exist.',
           examples: ['${ADMIN_TOKEN}'],
         },
+        tokens: {
+          requires: { options: ['token'], hint: 'add admin.token, with which commands ask the running gateway', isIdle: true },
+          type: 'object',
+          description:
+            'Tokens of single operators by their names, each as good as `token`: the log of changes has the name of who signed in. Without one here, a name is signed out.',
+          entries: { noun: 'token', example: 'alice: ${ALICE_TOKEN}' },
+          examples: [{ alice: '${ALICE_TOKEN}' }],
+          additionalProperties: {
+            type: 'string',
+            format: 'secret',
+            usualMinLength: minSecretLength,
+            description: 'The token of this operator.',
+            examples: ['${ALICE_TOKEN}'],
+          },
+        },
         tls: adminTlsSchema,
         url: {
           requires: adminListener,

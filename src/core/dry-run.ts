@@ -68,6 +68,7 @@ const buildForDryRun = async function* ({
     nodeStatuses: {
       of: () => ({
         add: () => () => undefined,
+        addTurns: () => () => undefined,
         trust: new NodeTrust(),
         drained: new Set(),
         onDrained: () => () => undefined,

@@ -4,7 +4,6 @@ import type { OperatorListenerAppOptions, PortalListener, PortalOptions, PortalR
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '../server/index.ts'
 import { networkStatuses } from '../server/network-status.ts'
-import { storeStatusOf } from '../server/store-status.ts'
 import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
@@ -58,10 +57,7 @@ export const openListeners = async (
       nodeStatuses.read(),
       pluginProblems.read(),
     )
-  const incidents = recordIncidents({
-    ...{ clock, log, observedNetworks: async () => readNetworks() },
-    storeStatus: () => storeStatusOf(metrics.families()),
-  })
+  const incidents = recordIncidents({ clock, log, observedNetworks: async () => readNetworks() })
   afterCalls.push(incidents.stop)
   let reloadable: ReturnType<OperatorListenerAppOptions['reloadable']> = config
   let portal: PortalListener | undefined
@@ -112,7 +108,7 @@ export const openListeners = async (
 }
 
 interface OperatorListenerOptions
-  extends Omit<AdminOptions, 'operatorApp' | 'token' | 'url' | 'trustedProxies'>,
+  extends Omit<AdminOptions, 'operatorApp' | 'token' | 'tokens' | 'url' | 'trustedProxies'>,
     Pick<OperatorListenerAppOptions, 'store' | 'reloadable' | 'describeMethods' | 'traffic' | 'incidents'> {
   readonly log: RootLog
   /** The URL of the listener of the dashboard; undefined without one. */
@@ -126,7 +122,7 @@ export const openOperatorListener = async (
 ): Promise<Listener | undefined> => {
   if (listen.admin === undefined) return undefined
   const { networks, metrics, ownMetrics, reloader, logLevel, clock, log } = options
-  const { token, url, tls } = admin
+  const { token, tokens, url, tls } = admin
   // Without a token nobody can sign in.
   const operatorApp =
     token &&
@@ -151,7 +147,7 @@ export const openOperatorListener = async (
     })
   const limits = storeAddress.kind === 'redis' ? recordStoreLimits({ store, metrics: ownMetrics, clock, log }) : undefined
   const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
-  const appOptions = { ...options, token, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp?.serve }
+  const appOptions = { ...options, token, tokens, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp?.serve }
   const listener = await openAdminListener(listen.admin, appOptions, certificate).catch((error: unknown) => {
     certificate?.stop()
     void limits?.stop()

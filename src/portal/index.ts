@@ -195,7 +195,7 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
   return url.origin
 }
 
-/** What kept calls from nodes and networks, and outages of the store, in the last day, for operators and developers alike. */
+/** What kept calls from nodes and networks in the last day, for operators and developers alike. */
 export const recordIncidents = ({ log, ...options }: NodeIncidentsOptions & Pick<PortalOptions, 'log'>) =>
   recordAfterStart({
     name: 'the log of incidents',
@@ -213,7 +213,7 @@ export const recordStoreLimits = ({ store, metrics, clock, log }: Pick<PortalOpt
     open: async () => new (await import('../services/store-limits.ts')).StoreLimits(store, metrics),
   })
 
-export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history'>
+export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history' | 'observer'>
 
 /** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
 export const openOperatorApp = (options: OperatorListenerAppOptions) => {
@@ -232,17 +232,27 @@ export const openOperatorApp = (options: OperatorListenerAppOptions) => {
       return opened
     },
   })
+  const observer = recordAfterStart({
+    name: 'problems of the gateway',
+    clock,
+    log,
+    open: async () => new (await import('./operator/observe-gateway.ts')).GatewayObserver({ ...options, history: history.whenOpen }),
+  })
   const networks = async () => {
     const [found, recorded] = await Promise.all([options.networks(), options.incidents()])
     recorded.recordStates(found)
     return found
   }
   const open = openOnce(async (token: AdminToken) =>
-    (await import('./operator/operator-app.ts')).createOperatorApp({ ...options, networks, history: history.whenOpen }, token),
+    (await import('./operator/operator-app.ts')).createOperatorApp(
+      { ...options, networks, history: history.whenOpen, observer: observer.whenOpen },
+      token,
+    ),
   )
   return {
     serve: async (token: AdminToken): Promise<ServeRequest> => (await open(token)).serve,
     async close(): Promise<void> {
+      await observer.stop()
       await history.stop()
       await (await open.opened())?.close()
     },

@@ -34,6 +34,8 @@ export interface AdminOptions extends LogControls {
   readonly operatorApp: ((token: AdminToken) => Promise<ServeRequest>) | undefined
   /** Required of those who reload, use the operator's API, and read or change the logs; without a token nobody can. */
   readonly token: Secret | undefined
+  /** The same for single operators, by their names. */
+  readonly tokens?: Readonly<Record<string, Secret>> | undefined
   /** Addresses and subnets of proxies, which say where a request comes from. */
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
@@ -48,9 +50,10 @@ export interface AdminOptions extends LogControls {
  * `/log-level`, `/access-log` and `/reload`; the rest is the operator's application. Probes and scrapers name the host as they find it; all else is
  * only for those who know the listener's name.
  */
-export const createAdminApp = ({ token: secret, url, ...options }: AdminOptions): Koa => {
+export const createAdminApp = ({ token: secret, tokens, url, ...options }: AdminOptions): Koa => {
   const { log, clock, reloader, trustedProxies } = options
-  const token = secret && new AdminToken({ token: secret, clock, log, readClientAddress: createClientAddressReader(trustedProxies) })
+  const token =
+    secret && new AdminToken({ token: secret, tokens, clock, log, readClientAddress: createClientAddressReader(trustedProxies) })
   const app = new Koa()
   app.on('error', error => logRequestError(log, error))
   app.use(closeOnUnreadBody)

@@ -36,6 +36,8 @@ export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
   readonly condition: NodeCondition
   /** It answers in outages alone; its head is not tracked. */
   readonly partner?: true
+  /** When it gets calls, as configured: its place in the order from 1 on, and its weight where nodes have weights. */
+  readonly turn?: NonNullable<NodeStatus['turn']>
   /** Calls that wait for its response. */
   readonly inFlight?: number
   /** An operator has drained it: true once every process knows. */
@@ -106,6 +108,7 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
     return { ...each, text: textOfReason(each.reason, each.class), keepsAway, ...(since !== undefined && { since: isoTime(since) }) }
   }).filter(({ reason }) => !exclusionReasons.some(each => each === reason))
   const lastReasons = last.map(({ class: methodClass, reason, at }) => ({ class: methodClass, reason, at: isoTime(at) }))
+  const turn = reports.find(each => each.turn !== undefined)?.turn
   const errors = mergeErrors(reports).map(({ at, ...error }) => ({ ...error, lastSeen: isoTime(at) }))
   const usable = upstream.usable && reports.every(each => each.usable)
   const unusableSince = usable
@@ -120,6 +123,7 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
     ...(unusableSince !== undefined && { unusableSince }),
     ...(because !== undefined && { because }),
     ...(reports.some(({ isPartner }) => isPartner) && { partner: true as const }),
+    ...(turn !== undefined && { turn }),
     ...(reports.length > 0 && { inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0) }),
     ...(restrictions.has('all drained') && { drained: reports.every(isDrained) }),
     ...(reasons.length > 0 && { reasons }),

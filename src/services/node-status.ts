@@ -36,14 +36,25 @@ export interface NodeStatus {
   /** When each restriction was noticed last, and since when then, in ms since 1970; those that have ended too. */
   readonly lastRestrictions: readonly (NodeRestriction & { readonly at: number; readonly since: number })[]
   readonly errors: readonly NodeError[]
+  /** Undefined for a partner, and where no plugin has said. */
+  readonly turn?: Omit<NodeTurn, 'upstream'>
 }
 
-type OwnStatus = Omit<NodeStatus, 'network' | 'upstream'>
+/** When a node gets calls, as configured: in the order of places, from 1 on; with weights, in proportion to them. */
+export interface NodeTurn {
+  readonly upstream: string
+  readonly place: number
+  readonly weight?: number | undefined
+}
+
+type OwnStatus = Omit<NodeStatus, 'network' | 'upstream' | 'turn'>
 
 /** For a plugin that sends calls to nodes. */
 export interface NodeStatusReports {
   /** `read` says what calls meet at the upstream now. Returns how to end it. */
   add(upstream: string, read: () => OwnStatus): () => void
+  /** While a pipeline takes over from another, the turns of the later one are shown. Returns how to end it. */
+  addTurns(turns: readonly NodeTurn[]): () => void
   /** Which nodes have returned what is proven wrong. */
   readonly trust: NodeTrust
   /** What calls meet at the upstream now; undefined for one that no plugin has reported. */
@@ -84,6 +95,7 @@ export class NodeStatuses {
   readonly #drainedNodes: OperatorsNodes
   readonly #nodes = new Set<ReportedNode>()
   readonly #trustByNetwork = new Map<string, NodeTrust>()
+  readonly #turnsByNetwork = new Map<string, Set<readonly NodeTurn[]>>()
 
   constructor(metrics: Metrics, drainedNodes: OperatorsNodes = noDrainedNodes) {
     this.#metrics = metrics
@@ -101,6 +113,12 @@ export class NodeStatuses {
         return drainedNodes.of(network)
       },
       onDrained: listener => drainedNodes.onChange(listener),
+      addTurns: turns => {
+        const all = getOrCreate(this.#turnsByNetwork, network, () => new Set())
+        const own = [...turns]
+        all.add(own)
+        return () => void all.delete(own)
+      },
       statusOf: upstream =>
         Array.from(this.#nodes)
           .find(node => node.network === network && node.upstream === upstream)
@@ -123,7 +141,12 @@ export class NodeStatuses {
     return Array.from(this.#nodes, ({ network, upstream, read }) => {
       const status = read()
       const since = this.#drainedNodes.since({ network, upstream })
-      return { network, upstream, ...status, ...(since !== undefined && { lastRestrictions: drainedSince(status, since) }) }
+      const turn = [...(this.#turnsByNetwork.get(network) ?? [])].flat().findLast(each => each.upstream === upstream)
+      return {
+        ...{ network, upstream, ...status },
+        ...(since !== undefined && { lastRestrictions: drainedSince(status, since) }),
+        ...(turn !== undefined && { turn: { place: turn.place, ...(turn.weight !== undefined && { weight: turn.weight }) } }),
+      }
     })
   }
 

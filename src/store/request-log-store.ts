@@ -63,6 +63,8 @@ export interface LatestRequests {
 export interface LatestRequestsOptions {
   /** Milliseconds since 1970: requests from then on. */
   readonly since: number
+  /** Requests before then; undefined: up to now. What was written more than ten minutes later is not looked at. */
+  readonly until?: number | undefined
   readonly limit: number
   isWanted(request: StoredRequest): boolean
 }

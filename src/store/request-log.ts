@@ -113,11 +113,12 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
     }
     return [...found.values()].sort(byAge).slice(0, maxFoundRequests)
   },
-  async latestRequests({ since, limit, isWanted }) {
+  async latestRequests({ since, until = Infinity, limit, isWanted }) {
     const found = new Map<string, FoundRequest>()
     const newest = () => [...found.values()].sort(byAge).slice(0, limit)
     let readCount = 0
-    const unreadSpans = [...(await readSpans(engine))]
+    // What ended before `until` is in its own span or the next one, but for what a process had to keep for longer.
+    const unreadSpans = (await readSpans(engine)).filter(span => (Number(span) - 1) * requestSpanMs < until)
     const sequences: BatchSequence[] = []
     for (;;) {
       const first = sequences.reduce((latest, each) => (each.readFrom > latest.readFrom ? each : latest), noBatches)
@@ -138,7 +139,7 @@ export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLog
       for await (const request of readBatches(engine, first.span, batches)) {
         readCount += 1
         first.readFrom = Math.min(first.readFrom, request.time)
-        if (request.time >= since && isWanted(request)) found.set(`${request.account} ${request.id}`, request)
+        if (request.time >= since && request.time < until && isWanted(request)) found.set(`${request.account} ${request.id}`, request)
       }
     }
   },

@@ -247,6 +247,12 @@ t.test('the token of the admin listener is a secret, and needs the listener', t 
   t.equal(config?.admin.token?.reveal(), 's3cret')
   t.equal(JSON.stringify(config?.admin), '{"token":"***"}')
   t.equal(read('log: info').config?.admin.token, undefined)
+  const named = 'listen: { admin: 127.0.0.1:1 }\nadmin: { token: "${TOKEN}", tokens: { alice: "${TOKEN}-of-alice" } }'
+  t.equal(JSON.stringify(read(named).config?.admin.tokens), '{"alice":"***"}')
+  t.equal(read(named).config?.admin.tokens?.['alice']?.reveal(), 's3cret-of-alice')
+  t.match(read('listen: { admin: 127.0.0.1:1 }\nadmin: { tokens: { alice: "${TOKEN}" } }').problems, [
+    { message: 'admin.tokens has no effect without admin.token' },
+  ])
   t.match(read('admin: { token: "${TOKEN}" }').problems, [{ message: 'admin.token has no effect without listen.admin' }])
   t.match(read('admin: { url: https://a.example.org }').problems, [{ message: 'admin.url has no effect without listen.admin' }])
   t.match(read('listen: { admin: 127.0.0.1:1 }\nadmin: { token: "${EMPTY}" }').problems, [{ message: /EMPTY is empty/ }])

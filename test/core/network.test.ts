@@ -59,6 +59,7 @@ const hostServices = () => {
     nodeStatuses: {
       of: () => ({
         add: () => () => undefined,
+        addTurns: () => () => undefined,
         trust: new NodeTrust(),
         drained: new Set<string>(),
         onDrained: () => () => undefined,
@@ -112,7 +113,7 @@ t.test('operators see what a plugin reports as long as it lasts, also over a rel
   const config = configOf([watcher, last])
   const build = async () => (await buildNetwork(config, host)).network
   const statuses = () => networkStatuses([{ name: 'net' }, { name: 'other' }], [], host.pluginProblems.read())
-  const incidents = new NodeIncidents({ clock: host.clock, observedNetworks: async () => statuses(), storeStatus: () => ({}) })
+  const incidents = new NodeIncidents({ clock: host.clock, observedNetworks: async () => statuses() })
   const gauges = () => formatMetrics(host.metrics.families()).match(/tollgate_plugin_problem\{.*/g)
   const [first, second] = [await build(), await build()]
   t.same(

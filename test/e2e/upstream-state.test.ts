@@ -269,7 +269,7 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
     t.match(await list(), {
       unconfigured: [{ network: 'testnet', name: 'node-1', condition: 'drained', drained: true, drainedBy: { kind: 'command' } }],
     })
-    t.match((await deployment.run('nodes', 'list')).stdout, /testnet +node-1 +drained +\S+ +- +- +- +not in the configuration/)
+    t.match((await deployment.run('nodes', 'list')).stdout, /testnet +node-1 +drained +\S+ +- +- +- +- +- +not in the configuration/)
     const { stdout, code } = await deployment.run('nodes', 'undrain', 'testnet', 'node-1')
     t.match({ stdout, code }, { code: 0, stdout: 'testnet/node-1 is no longer drained; it is not in the configuration\n' })
     t.match((await list()).unconfigured, [])

@@ -19,7 +19,9 @@ import { createPageQueries } from '../../src/portal/queries/page-queries.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { tempStore } from '../store/temp-store.ts'
-import { TestClock } from '../support/fakes.ts'
+import { TestClock, TestLog } from '../support/fakes.ts'
+import { Secret } from '../../src/plugin/secret.ts'
+import { AdminToken } from '../../src/server/admin-token.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { storeEvidence } from '../support/stored-evidence.ts'
@@ -28,7 +30,7 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { gatewayHealth, gatewayProblems } from '../../src/portal/operator/gateway-health.ts'
 import { operatorAdviceOf } from '../../src/portal/outcome-advice.ts'
 import { outcomeLabels } from '../../src/portal/state-labels.ts'
-import { openGatewayObserver } from '../../src/portal/operator/observe-gateway.ts'
+import { GatewayObserver } from '../../src/portal/operator/observe-gateway.ts'
 import { describeProblems } from '../../src/portal/operator/problems.ts'
 import type { NodeJson } from '../../src/portal/operations/node-operations.ts'
 import { NodeIncidents, incidentRetentionMs, maxIncidents } from '../../src/portal/operator/node-incidents.ts'
@@ -54,6 +56,8 @@ t.teardown(() => receiver.stop())
 const pager = await startWebhookReceiver()
 t.teardown(() => pager.stop())
 
+const doraToken = 'canary-token-of-dora'
+
 const startGateway = async (t: Test, workers: number) => {
   const node = await startFakeNode({
     eth_chainId: { result: '0x7a69' },
@@ -64,7 +68,7 @@ const startGateway = async (t: Test, workers: number) => {
   const deployment = createDeployment({
     networks: { devnet: networkFile('devnet', [node.url]) },
     gateway: {
-      admin: { token: '${ADMIN_TOKEN}' },
+      admin: { token: '${ADMIN_TOKEN}', tokens: { dora: '${DORA_TOKEN}' } },
       workers,
       // Commands ask it for the state of nodes.
       listen: { rpc: '127.0.0.1:0', admin: `127.0.0.1:${await freePort()}`, portal: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
@@ -73,7 +77,7 @@ const startGateway = async (t: Test, workers: number) => {
         operatorAlerts: { webhooks: { pager: { url: '${PAGER_URL}' } } },
       },
     },
-    env: { ADMIN_TOKEN: adminToken, PAGER_URL: pager.url },
+    env: { ADMIN_TOKEN: adminToken, DORA_TOKEN: doraToken, PAGER_URL: pager.url },
   })
   t.teardown(async () => {
     await deployment.remove()
@@ -146,6 +150,7 @@ const exampleInputs: Readonly<
     ...{ errorRate: 5, latency: 800, window: 30, minCalls: 200 },
   }),
   'alerts test': id => ({ id }),
+  'alerts operators': () => ({}),
   'alerts test-operators': () => ({}),
   changes: id => ({
     account: id,
@@ -311,7 +316,7 @@ t.test("the operator's API", async t => {
     t.match(method, {
       ...{ network: 'devnet', code: -32601, message: 'the method does not exist/is not available', byGateway: false },
       ...{ calls: 1, callsOfNetwork: Number, accounts: 1, most: { account: /^acc_/, name: 'carol', calls: 1 } },
-      ...{ firstHour: /^20.*:00:00/, lastHour: /^20.*:00:00/ },
+      ...{ firstHour: /^20.*:00:00/, lastHour: /^20.*:00:00/, methods: [{ method: 'other', calls: 1 }], methodCount: 1 },
     })
     t.ok(method.firstHour <= method.lastHour && Math.abs(Date.now() - Date.parse(method.lastHour)) < 2 * 3_600_000)
     t.ok(method.callsOfNetwork >= 5)
@@ -334,7 +339,7 @@ t.test("the operator's API", async t => {
     const { stdout } = await deployment.run('errors', '--account', 'carol')
     t.match(
       stdout,
-      /^devnet +unavailable +-32002 +yes +1 +\d+ +1 +carol +20\S+:00Z +20\S+:00Z\ndevnet +method +-32601 +no +2 +\d+ +1 +carol +20\S+Z +20\S+Z$/m,
+      /^devnet +unavailable +-32002 +yes +1 +\d+ +1 +carol +20\S+:00Z +20\S+:00Z +eth_maxPriorityFeePerGas 1\ndevnet +method +-32601 +no +2 +\d+ +1 +carol +20\S+Z +20\S+Z +other 2$/m,
     )
   })
 
@@ -386,6 +391,24 @@ t.test("the operator's API", async t => {
       t.notMatch(JSON.stringify(ofAll), /c0ffee|"params":|isCut/)
       t.equal((await latest('limit=1')).requests.length, 1)
       t.same((await latest('method=eth_getBalance&outcome=ok&account=carol')).requests, [])
+      for (const of of ['', '&account=carol']) {
+        const codes = (await latest(`code=-32602${of}`)).requests.map(({ code }: { code: number }) => code)
+        t.ok(codes.length > 0 && codes.every((code: number) => code === -32602), `of one error code${of}`)
+        const answered = (await latest(`node=node${of}`)).requests.map(({ upstream }: { upstream: string }) => upstream)
+        t.ok(
+          answered.every((node: string) => node === 'node'),
+          `of one node${of}`,
+        )
+        t.same((await latest(`node=nowhere${of}`)).requests, [])
+        const [newest] = (await latest(`limit=1${of}`)).requests
+        const until = new Date(Date.parse(newest.time) + 1).toISOString()
+        t.same((await latest(`limit=1&hours=1&to=${until}${of}`)).requests, [newest], `up to a time${of}`)
+        t.same((await latest(`limit=1&from=${newest.time}&to=${until}${of}`)).requests, [newest], `between two times${of}`)
+        const [older] = (await latest(`limit=1&to=${newest.time}${of}`)).requests
+        t.ok(older === undefined || older.time < newest.time, `before a time${of}`)
+        t.same((await latest(`from=${until}&code=-1${of}`)).requests, [])
+      }
+      t.match((await operator.get('/requests?from=yesterday')).json, { error: { field: 'from' } })
       t.equal((await operator.get('/requests?account=nobody')).status, 404)
       t.equal((await operator.get('/requests?limit=201')).status, 400)
       const { stdout } = await deployment.run('requests', 'latest', '--method', 'eth_getBalance', '--outcome', 'failed')
@@ -475,6 +498,34 @@ t.test("the operator's API", async t => {
     t.match(await operator.get('/nothing'), { status: 404, json: { error: { code: 'not-found' } } })
     t.match(await operator.get(`/accounts/${'x'.repeat(10_000)}`), { status: 404, json: { error: { code: 'not-found' } } })
     t.match(await operator.post('/accounts', '{'), { status: 400, json: { error: { code: 'malformed' } } })
+  })
+
+  t.test('an operator with a token of their own has their name in the log of changes, by token and by session', async t => {
+    const lastChange = async () => (await operator.get('/changes?from=2020-01-01')).json.changes[0]
+    const byToken = createPortalClient(gateway.admin, doraToken)
+    t.match((await byToken.get('/session')).json, { by: 'token', name: 'dora' })
+    await byToken.post('/accounts', { name: 'by-dora', plan: 'core' })
+    t.match(await lastChange(), { by: { kind: 'operator', name: 'dora' }, account: { name: 'by-dora' } })
+    const browser = createPortalClient(gateway.admin)
+    t.equal((await browser.post('/login', { token: doraToken })).status, 204)
+    t.match((await browser.get('/session')).json, { by: 'session', name: 'dora' })
+    await browser.request('PATCH', '/accounts/by-dora', { label: 'customer 3' })
+    t.match(await lastChange(), { by: { kind: 'operator', name: 'dora' }, account: { name: 'by-dora' }, action: 'account-changed' })
+    t.match((await operator.get('/session')).json, { by: 'token', name: null })
+    t.match((await deployment.run('changes', '--by', 'dora')).stdout, /dora/)
+    t.ok(gateway.log.some(line => line['event'] === 'operator-signed-in' && line['operator'] === 'dora'))
+    t.notMatch(JSON.stringify(gateway.log), doraToken)
+    const clock = new TestClock()
+    const tokensOf = (tokens: Readonly<Record<string, Secret>>) =>
+      new AdminToken({ token: new Secret(adminToken), tokens, clock, log: new TestLog(), readClientAddress: () => '127.0.0.1' })
+    const [id] = ['dora'].map(name => {
+      const check = tokensOf({ [name]: new Secret(doraToken) }).check({} as never, doraToken) // the address is read above
+      return 'holder' in check ? check.holder.id : ''
+    })
+    t.match(tokensOf({ dora: new Secret(doraToken) }).holder(id ?? ''), { name: 'dora' })
+    t.equal(tokensOf({ dora: new Secret('another token') }).holder(id ?? ''), undefined, 'another token ends the sessions of its operator')
+    t.equal(tokensOf({}).holder(id ?? ''), undefined)
+    t.equal(tokensOf({}).holder(''), undefined)
   })
 
   t.test('a session by POST /login opens the API until it is signed out of', async t => {
@@ -601,7 +652,7 @@ t.test("the operator's API", async t => {
 
   t.test('incidents agree with the states that were shown last; the command lists them too', async t => {
     t.equal((await operator.post('/nodes/devnet/node-1/drain', { force: true })).status, 200)
-    const [ongoing] = (await operator.get('/overview/incidents')).json.incidents
+    const [ongoing] = (await operator.get('/overview/incidents?network=devnet')).json.incidents
     t.match(ongoing, { network: 'devnet', ended: null }, 'at once')
     const { problems, nodesWithProblems } = (await operator.get('/overview/problems')).json
     t.same(nodesWithProblems, [{ network: 'devnet', node: 'node-1' }])
@@ -614,12 +665,13 @@ t.test("the operator's API", async t => {
     const printed = await deployment.run('nodes', 'incidents', '--network', 'devnet')
     t.match(printed.stdout, /ongoing +1 +devnet +node-1 +drained +an operator has drained it/)
     t.equal((await operator.post('/nodes/devnet/node-1/undrain')).status, 200)
-    const { incidents } = (await operator.get('/overview/incidents')).json
+    const { incidents } = (await operator.get('/overview/incidents?network=devnet')).json
     t.ok(
       incidents.every(({ ended }: { readonly ended: string | null }) => ended !== null),
       'all have ended',
     )
-    t.same(JSON.parse((await deployment.run('nodes', 'incidents', '--json')).stdout).incidents.length, incidents.length)
+    const printedJson = (await deployment.run('nodes', 'incidents', '--network', 'devnet', '--json')).stdout
+    t.same(JSON.parse(printedJson).incidents.length, incidents.length)
     const left = (await operator.get('/overview/problems')).json.problems
     t.notOk(left.some(({ node, kind }: { readonly node: string; readonly kind: string }) => node === 'node-1' && kind === 'drained'))
   })
@@ -631,12 +683,20 @@ t.test("the operator's API", async t => {
     })
     t.ok(pager.received.some(({ body }) => /"type":"test".*"data":\{\}/.test(body)))
     t.match((await deployment.run('alerts', 'test-operators')).stdout, /webhook +pager +HTTP 204/)
+    const pagerOf = async () => (await operator.get('/operator-alerts')).json.receivers[0]
+    t.match(await pagerOf(), { channel: 'webhook', receiver: 'pager', severity: 'warning' })
     await operator.post('/nodes/devnet/node-1/drain', { force: true })
     const sent = async () => (await operator.get('/overview/accounts')).json.operatorAlerts
     await waitUntil(async () => (await sent()).some(({ state }: { readonly state: string }) => state === 'delivered'))
     await operator.post('/nodes/devnet/node-1/undrain')
     const began = { type: 'incident.began', text: 'Tollgate: critical: devnet: down', channel: 'webhook', receiver: 'pager' }
     t.match((await sent()).at(-1), { ...began, state: 'delivered' })
+    await waitUntil(async () => (await pagerOf()).last?.state === 'delivered')
+    const { text, created } = (await pagerOf()).last
+    t.match(text, /^Tollgate: .*devnet/)
+    t.notMatch(JSON.stringify((await operator.get('/operator-alerts')).json), /http/, 'URLs of webhooks may hold keys')
+    const printed = (await deployment.run('alerts', 'operators')).stdout
+    t.match(printed, new RegExp(`webhook +pager +warning +${text} +delivered: HTTP 204 +${created.slice(0, 19)}`))
   })
 
   t.test('a drain has a reason and an end, which other operators see; at the end the node is put back', async t => {
@@ -819,7 +879,8 @@ t.test('the figures of the last minute, or since the start, and those over time'
       reads += 1
       return metrics.families()
     }
-    const observe = openGatewayObserver({ history: async () => history, metrics: readMetrics, clock })
+    const none = { recordGateway: () => undefined, endedLately: () => [] }
+    const { observe } = new GatewayObserver({ history: async () => history, metrics: readMetrics, incidents: async () => none, clock })
     const [one, other] = await Promise.all([observe(), observe()])
     t.equal(one, other, 'of one moment')
     t.equal(reads, 1)
@@ -828,6 +889,37 @@ t.test('the figures of the last minute, or since the start, and those over time'
     await observe()
     t.equal(reads, 2)
     clock.advance(-1_000)
+  })
+
+  t.test('a warning of a figure that comes and goes stays for a minute, and is one incident', async t => {
+    const clock = new TestClock()
+    const registry = createMetricsRegistry()
+    const incidents = new NodeIncidents({ clock, observedNetworks: async () => [] })
+    const observed = { history: async () => new TrafficHistory({ clock, read: async () => [] }), incidents: async () => incidents, clock }
+    const observer = new GatewayObserver({ ...observed, metrics: registry.families })
+    const lag = registry.gauge(metricDefinitions.eventLoopDelayP99, {})
+    const read = async (seconds: number, afterMs = 5_000) => {
+      clock.advance(afterMs)
+      lag.set(seconds)
+      return (await observer.problems()).map(({ alert, severity, text }) => `${alert} ${severity}: ${text}`)
+    }
+    t.same(await read(0.05), [])
+    const isLate = /^TollgateEventLoopLag warning: the event loop was 200 ms late/
+    const wasLate = /^TollgateEventLoopLag warning: until \d\d:\d\d:\d\d UTC: the event loop was 200 ms late/
+    t.match(await read(0.2), [isLate])
+    t.match(incidents.list(), [{ network: undefined, kind: 'TollgateEventLoopLag', text: /200 ms late/, ended: undefined, times: 1 }])
+    t.match(await read(0.05), [wasLate])
+    t.match(await read(0.2), [isLate])
+    t.match(await read(0.05), [wasLate])
+    t.match(incidents.list(), [{ kind: 'TollgateEventLoopLag', ended: clock.now(), times: 2 }])
+    t.equal(incidents.list().length, 1)
+    t.match(await read(0.05, 59_000), [wasLate])
+    t.same(await read(0.05, 1_000), [])
+    registry.gauge(metricDefinitions.workers, { state: 'missing' }).set(1)
+    t.match(await read(0.05), [/^TollgateWorkersMissing/])
+    registry.gauge(metricDefinitions.workers, { state: 'missing' }).set(0)
+    await observer.record()
+    t.same(await read(0.05), [], 'what is mended is no problem any more')
   })
 
   t.test('calls of a network without a usable node are counted from when that was noticed', async t => {
@@ -891,6 +983,22 @@ t.test('a node is drained by force alone where no other one gets calls of some c
   }
   const onlyFor = async (nodes: Parameters<typeof operate>[2]) =>
     (await operate('nodes list', {}, nodes)).networks[0]?.upstreams.map(each => each.onlyFor.join())
+  const getCalls = async (nodes: Parameters<typeof operate>[2]) =>
+    (await operate('nodes list', {}, nodes)).networks[0]?.upstreams.map(each => each.getsCalls)
+  t.same(await getCalls({ a: {} }), [null])
+  t.same(await getCalls({ a: { turn: { place: 1 } } }), ['all calls, as the only node'])
+  t.same(await getCalls({ a: { turn: { place: 1 } }, b: { turn: { place: 2 } }, p: { isPartner: true } }), [
+    'calls first, as the first of 2 in the order',
+    'calls that nodes before it do not answer in time, as number 2 of 2 in the order',
+    'calls that no own node can answer, of plans with forwarding',
+  ])
+  const weights = { a: { turn: { place: 1, weight: 2 } }, b: { turn: { place: 2, weight: 1 } }, c: { turn: { place: 3, weight: 0 } } }
+  t.same(await getCalls(weights), [
+    '66.7 % of the calls by its weight, 2 of 3',
+    '33.3 % of the calls by its weight, 1 of 3',
+    'calls that no other node can answer, as its weight is 0',
+  ])
+  t.match((await operate('nodes list', {}, weights)).networks[0]?.upstreams, [{ place: 1, weight: 2 }, { place: 2, weight: 1 }, {}])
   t.same(await onlyFor({ a: {} }), ['all'])
   t.same(await onlyFor({ a: {}, b: {} }), ['', ''])
   t.same(await onlyFor({ a: {}, b: keptFrom('logs', 'light'), c: keptFrom('logs') }), ['logs', '', ''])
@@ -969,8 +1077,7 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
       [heads],
       nodes.map(each => ({ ...status, ...empty, ...each })),
     )
-  let store: ReturnType<ConstructorParameters<typeof NodeIncidents>[0]['storeStatus']> = {}
-  const incidents = new NodeIncidents({ clock, observedNetworks: read, storeStatus: () => store })
+  const incidents = new NodeIncidents({ clock, observedNetworks: read })
   const down: (readonly string[])[] = []
   incidents.onNetworksDown(networks => down.push(networks))
   const pass = async (ms: number, ...after: typeof nodes) => {
@@ -1004,7 +1111,7 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
   )
   t.same(down, [[], ['n']], 'whoever follows outages is told once of each change')
   const since = new Date(clock.now() - 3_000).toISOString()
-  const downSince = new NodeIncidents({ clock, observedNetworks: read, storeStatus: () => store })
+  const downSince = new NodeIncidents({ clock, observedNetworks: read })
   const unusable = { name: 'a', usable: false, condition: 'notUsable', because: 'it is down', unusableSince: since } as const
   downSince.recordStates([
     { name: 'n', state: 'down', nodes: 1, usableNodes: 0, upstreams: [unusable, { ...unusable, name: 'p', partner: true }] },
@@ -1016,30 +1123,38 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
   )
   t.same(incidents.list('other'), [])
   const reason = 'the store does not answer'
-  store = { outage: 'unreachable', reason }
+  const ofGateway = { severity: 'critical', network: null } as const
+  const storeFails = [{ ...ofGateway, alert: 'TollgateStoreFails', incident: 'store unreachable', text: reason }]
   await pass(20_000)
+  incidents.recordGateway([...storeFails, { ...storeFails[0]!, alert: 'TollgateCallsFail', incident: 'TollgateCallsFail', network: 'n' }])
+  t.notOk(
+    incidents.list().some(({ kind }) => kind === 'TollgateCallsFail'),
+    'what failing calls come from is an incident',
+  )
   const outage = { network: undefined, node: undefined, kind: 'store unreachable', severity: 'critical', text: reason }
   t.match(incidents.list()[0], { ...outage, began: clock.now(), ended: undefined })
   t.match(incidents.read().incidents[0], { network: null, node: null, kind: 'store unreachable' })
-  store = {}
   await pass(5_000)
-  t.equal(incidents.list()[0]?.ended, undefined, 'the store is looked at as often as metrics are')
+  t.equal(incidents.list()[0]?.ended, undefined, 'until the gateway is looked at again')
+  t.same(incidents.endedLately(), [])
   await pass(10_000)
+  incidents.recordGateway([])
   t.match(
     incidents.list().find(({ kind }) => kind === outage.kind),
     { ...outage, ended: clock.now() },
   )
+  t.match(incidents.endedLately(), [{ ...outage, ended: clock.now() }])
+  clock.advance(60_000)
+  t.same(incidents.endedLately(), [], 'later it would be another one')
   const threeHoursMs = 3 * 3_600_000
   clock.shiftWallClock(-threeHoursMs)
-  store = { outage: 'unreachable', reason }
-  await pass(15_000)
+  incidents.recordGateway(storeFails)
   t.match(
     incidents.list().find(({ kind, ended }) => kind === outage.kind && ended === undefined),
     outage,
     'also where the clock went back',
   )
-  store = {}
-  await pass(15_000)
+  incidents.recordGateway([])
   clock.shiftWallClock(threeHoursMs)
   const noticed = { class: 'light', reason: 'breaker', at: clock.now() + 1_000, since: clock.now() + 1_000 } as const
   const lied = { restrictions: [{ class: 'all', reason: 'lied' }], usable: false } as const

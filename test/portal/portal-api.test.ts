@@ -1002,7 +1002,9 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     const { problems, networks } = (await signedIn.get('/overview/nodes')).json
     t.match(problems, [{ ...outage, kind: 'TollgateStoreFails' }])
     t.equal(networks.length > 0, true)
-    t.match((await signedIn.get('/overview/incidents')).json.incidents, [{ ...outage, kind: 'store unreachable', ended: null }])
+    const ofStore = async () =>
+      (await signedIn.get('/overview/incidents')).json.incidents.filter(({ kind }: { kind: string }) => kind === 'store unreachable')
+    t.match(await ofStore(), [{ ...outage, ended: null }])
     for (const path of ['/session', '/overview', '/overview/problems', '/overview/activity'])
       t.equal((await signedIn.get(path)).status, 200, `Home has ${path} without the store`)
     t.equal((await signedIn.request('PATCH', '/log-level', { level: 'debug' })).status, 200, 'the log level is no part of the store')
@@ -1018,8 +1020,10 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     t.equal((await operator(one).request('GET', '/nodes', undefined, { cookie: leftCookie })).status, 401)
     await redis.restart()
     await waitUntil(async () => (await alice.get('/session')).status === 200)
-    await waitUntil(async () => (await signedIn.get('/overview/problems')).json.problems?.length === 0)
-    t.notMatch((await signedIn.get('/overview/incidents')).json.incidents, [{ ended: null }], 'the outage is over')
+    await waitUntil(async () =>
+      (await signedIn.get('/overview/problems')).json.problems?.every(({ kind }: { kind: string }) => kind !== 'TollgateStoreFails'),
+    )
+    t.notMatch(await ofStore(), [{ ended: null }], 'the outage is over')
     await waitUntil(async () => (await late.get('/accounts')).status === 200) // a session that began without the store goes on with it
     // The other gateway connects to Redis in its own time.
     const moved = { cookie: alice.cookies() }
@@ -1066,7 +1070,7 @@ t.test('everybody is told of outages of a network, and nobody but operators what
     ...{ name: 'devnet', state: 'down' as const, nodes: 1, usableNodes: 0, problems: [problem] },
     upstreams: [{ name: 'node-1', usable: false, condition: 'notUsable' as const, because: 'connection refused' }],
   }
-  const incidents = new NodeIncidents({ storeStatus: () => ({}), clock, observedNetworks: async () => [status] })
+  const incidents = new NodeIncidents({ clock, observedNetworks: async () => [status] })
   const portal = await openPortal({
     ...{ address: { host: '127.0.0.1', port: 0 }, store, storeAddress: { kind: 'lmdb', path }, clock, log: new TestLog(), version: '0' },
     ...{

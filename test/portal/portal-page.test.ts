@@ -1264,7 +1264,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       ...{ usageRetentionMs: dayMs, requestLog: testRequestLog, metrics: createMetricsRegistry(), rpcUrl: 'http://127.0.0.1:1' },
       describeMethods: async () => new Map(),
       networkStatuses: () => [],
-      incidents: async () => new NodeIncidents({ clock, observedNetworks: async () => [], storeStatus: () => ({}) }),
+      incidents: async () => new NodeIncidents({ clock, observedNetworks: async () => [] }),
     })
     const page = await browser.newPage()
     t.teardown(async () => {

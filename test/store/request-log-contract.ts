@@ -66,10 +66,10 @@ export const requestLogContract = async (t: Test, open: OpenStore): Promise<void
   t.test('the latest requests of all accounts are read from the newest on, and no more of them than is needed', async t => {
     const { clock, store } = await setUp(t)
     const looked: number[] = []
-    const latest = async (limit: number, { since = 0, outcome = 'ok' } = {}) => {
+    const latest = async (limit: number, { since = 0, until = Infinity, outcome = 'ok' } = {}) => {
       looked.length = 0
       const isWanted = (each: StoredRequest): boolean => looked.push(each.time) > 0 && each.outcome === outcome
-      const { requests, readFrom } = await store.latestRequests({ since, limit, isWanted })
+      const { requests, readFrom } = await store.latestRequests({ since, until, limit, isWanted })
       return { found: requests.map(({ account, requestId }) => `${account} ${requestId}`), readFrom }
     }
     t.same(await latest(5), { found: [], readFrom: 0 })
@@ -100,6 +100,15 @@ export const requestLogContract = async (t: Test, open: OpenStore): Promise<void
     t.same(await latest(5, { since: clock.now() }), { found: ['acc_2 q10', 'acc_3 q9'], readFrom: clock.now() })
     await store.dropRequests('acc_2')
     t.same((await latest(2)).found, ['acc_3 q9', 'acc_1 p61'])
+    const until = clock.now() + 100
+    clock.advance(2 * requestSpanMs)
+    time = clock.now()
+    for (let i = 2; i <= 4; i += 1) await send('r', i, 'acc_4')
+    t.same((await latest(2, { until })).found, ['acc_1 p61', 'acc_3 q2'], 'before a time')
+    t.ok(
+      looked.every(each => each <= until),
+      'what was logged later is not looked at',
+    )
   })
 
   t.test('the latest requests are read also where a process has written older ones later than others, as after an outage', async t => {

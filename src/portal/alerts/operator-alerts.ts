@@ -42,6 +42,12 @@ const deliveryRetentionMs = dayMs
 
 type OperatorReceiver = Pick<OperatorDelivery, 'channel' | 'receiver'> & { readonly severity: ProblemSeverity }
 
+/** Each of them, with the least severity that it is told of. */
+export const operatorReceivers = ({ mail, severity, webhooks }: OperatorReceivers): readonly OperatorReceiver[] => [
+  ...mail.map(receiver => ({ channel: 'email' as const, receiver, severity })),
+  ...Object.entries(webhooks).map(([receiver, each]) => ({ channel: 'webhook' as const, receiver, severity, ...severityOf(each) })),
+]
+
 /** Tells operators of incidents: of each that gateways on the store see, one message when it begins and one when it has ended. */
 export class OperatorAlerts {
   readonly #options: OperatorAlertOptions
@@ -49,11 +55,7 @@ export class OperatorAlerts {
 
   constructor(options: OperatorAlertOptions) {
     this.#options = options
-    const { mail, severity, webhooks } = options.receivers
-    this.#receivers = [
-      ...mail.map(receiver => ({ channel: 'email' as const, receiver, severity })),
-      ...Object.entries(webhooks).map(([receiver, each]) => ({ channel: 'webhook' as const, receiver, severity, ...severityOf(each) })),
-    ]
+    this.#receivers = operatorReceivers(options.receivers)
   }
 
   /** Adds messages for what has begun and ended, and starts those that are due. For one gateway at a time. */

@@ -10,14 +10,23 @@ import {
 } from '../alerts/manage-alerts.ts'
 import type { AlertsJson } from '../alerts/manage-alerts.ts'
 import { deliveryChannels } from '../alerts/delivery-records.ts'
+import { describeReceivers } from '../alerts/operator-receivers.ts'
+import type { OperatorReceiverJson } from '../alerts/operator-receivers.ts'
 import { testOperatorAlerts } from '../alerts/operator-test-messages.ts'
 import type { ReceiverTestJson } from '../alerts/operator-test-messages.ts'
 import { testWebhook } from '../alerts/webhook-message.ts'
 import { invalidField } from '../api-errors.ts'
-import { flag, listOf, object, schemaRef, text, textOrNull } from '../openapi.ts'
+import { problemSeverities } from '../../services/plugin-problems.ts'
+import { flag, listOf, object, schemaRef, text, textOrNull, time } from '../openapi.ts'
 import { accountId, findAccount, onlyId } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices, TextBlock } from './operation.ts'
+
+export interface ReceiversJson {
+  /** Whether anything is sent at all. */
+  readonly enabled: boolean
+  readonly receivers: readonly OperatorReceiverJson[]
+}
 
 export interface ReceiverTestsJson {
   readonly tests: readonly ReceiverTestJson[]
@@ -36,6 +45,8 @@ const shape = {
   enabled: { ...flag, description: 'Whether alerts are sent: gateways with `listen.portal` send them.' },
 }
 
+const receiver = { ...text, description: 'The address, or the name of the webhook.' }
+
 /** What the operations return, by the name in the OpenAPI document. */
 export const alertSchemas = {
   Alerts: object(shape),
@@ -44,11 +55,33 @@ export const alertSchemas = {
     secret: { ...textOrNull, description: 'Of a webhook that was set: checks the signatures of messages. It is not shown again.' },
   }),
   WebhookTest: webhookTestSchema,
+  Receivers: object({
+    enabled: shape.enabled,
+    receivers: listOf(
+      object({
+        channel: { type: 'string', enum: deliveryChannels },
+        receiver,
+        severity: { type: 'string', enum: problemSeverities, description: 'The least one that it is told of.' },
+        last: {
+          oneOf: [
+            object({
+              text,
+              state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
+              created: time,
+              lastStatus: { ...textOrNull, description: 'How the last attempt ended.' },
+            }),
+            { type: 'null' },
+          ],
+          description: 'What it was sent last, in the last 24 hours.',
+        },
+      }),
+    ),
+  }),
   ReceiverTests: object({
     tests: listOf(
       object({
         channel: { type: 'string', enum: deliveryChannels },
-        receiver: { ...text, description: 'The address, or the name of the webhook.' },
+        receiver,
         isDelivered: flag,
         status: text,
       }),
@@ -148,6 +181,35 @@ export const alertOperations = [
     },
   }),
   defineOperation({
+    name: 'alerts operators',
+    method: 'get',
+    path: '/operator-alerts',
+    operationId: 'listOperatorReceivers',
+    summary: 'The receivers of `portal.operatorAlerts`, and what became of the last message to each.',
+    input: { type: 'object', properties: {} },
+    output: schemaRef('Receivers'),
+    async run(_input, { store, config }): Promise<ReceiversJson> {
+      const { brand, operatorAlerts } = config.portal
+      const receivers = operatorAlerts === undefined ? [] : await describeReceivers(store, operatorAlerts, brand)
+      return { enabled: config.listen.portal !== undefined, receivers }
+    },
+    command: {
+      text: ({ enabled, receivers }) =>
+        receivers.length === 0
+          ? [noReceivers]
+          : [
+              ...(enabled ? [] : [notEnabled]),
+              {
+                columns: ['TO', 'RECEIVER', 'FROM', 'LAST MESSAGE', 'STATE', 'TIME'],
+                rows: receivers.map(({ channel, receiver, severity, last }) => [
+                  ...[channel, receiver, severity, last?.text ?? '-'],
+                  ...[last === null ? '-' : [last.state, last.lastStatus].filter(Boolean).join(': '), last?.created.slice(0, 19) ?? '-'],
+                ]),
+              },
+            ],
+    },
+  }),
+  defineOperation({
     name: 'alerts test-operators',
     method: 'post',
     path: '/operator-alerts/test',
@@ -160,8 +222,7 @@ export const alertOperations = [
       return { tests }
     },
     command: {
-      text: ({ tests }) =>
-        tests.length === 0 ? ['gateway.yaml has no `portal.operatorAlerts`: operators are told of nothing'] : [testTable(tests)],
+      text: ({ tests }) => (tests.length === 0 ? [noReceivers] : [testTable(tests)]),
       failure: ({ tests }) => {
         const failed = tests.filter(({ isDelivered }) => !isDelivered)
         return failed.length === 0
@@ -171,6 +232,10 @@ export const alertOperations = [
     },
   }),
 ]
+
+const noReceivers = 'gateway.yaml has no `portal.operatorAlerts`: operators are told of nothing'
+
+const notEnabled = 'No alerts are sent: gateways with this configuration have no dashboard; set `listen.portal` in gateway.yaml.'
 
 const testTable = (tests: readonly ReceiverTestJson[]) => ({
   columns: ['TO', 'RECEIVER', 'RESULT'],
@@ -194,7 +259,7 @@ const formatAlerts = ({ webhook, email, daily, monthly, ...alerts }: OperatorAle
         webhook: webhook === null ? noneKeyword : `${webhook.url}${webhook.format === 'standard' ? '' : ` (${webhook.format})`}`,
       },
     },
-    ...(enabled ? [] : ['No alerts are sent: gateways with this configuration have no dashboard; set `listen.portal` in gateway.yaml.']),
+    ...(enabled ? [] : [notEnabled]),
     ...incidents.map(
       each => `Since ${each.since}: ${each.type === 'errors.threshold' ? `${each.value} % failed calls` : `p95 ${each.value} ms`}`,
     ),

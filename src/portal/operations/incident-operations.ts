@@ -15,7 +15,7 @@ export const incidentSchemas = {
           kind: {
             ...text,
             description:
-              'A state of the network, or `notUsable`, or a reason of the node; a plugin and its problem, such as `verify beacon-behind`; `store` and an outage of the store, such as `store unreachable`.',
+              'A state of the network, or `notUsable`, or a reason of the node; a plugin and its problem, such as `verify beacon-behind`; of the gateway `store` and an outage of the store, such as `store unreachable`, or the name of an alert rule in deploy/prometheus/alerts.yaml.',
           },
           class: { ...text, description: 'Of methods; `all` for every class.' },
           text: { ...text, description: 'Why.' },
@@ -41,7 +41,7 @@ export const incidentOperations = [
     method: 'get',
     path: '/overview/incidents',
     summary:
-      'What kept calls from nodes, and outages of the store, in the last 24 hours, as far as this gateway has run: from when, until when, and why.',
+      'What kept calls from nodes, and problems of the gateway such as outages of the store, in the last 24 hours, as far as this gateway has run: from when, until when, and why.',
     input: {
       type: 'object',
       properties: { network: { type: 'string', description: 'Only those of this network.' } },

@@ -34,12 +34,18 @@ const nodeJson = (network: NodesOfNetwork, upstream: UpstreamStatus, drainedNode
     reasons = [],
     lastReasons = [],
     errors = [],
+    client = null,
+    turn,
   } = upstream
   const isDrained = drained !== undefined || upstream.drained !== undefined
   const condition: NodeCondition = isDrained ? 'drained' : isLive ? upstream.condition : 'unknown'
   return {
     name,
     partner,
+    client,
+    place: turn?.place ?? null,
+    weight: turn?.weight ?? null,
+    getsCalls: describeTurn(network, upstream),
     condition,
     usable: isLive ? upstream.usable : null,
     drained: isDrained,
@@ -64,6 +70,23 @@ const nodeJson = (network: NodesOfNetwork, upstream: UpstreamStatus, drainedNode
 
 export type NodeJson = ReturnType<typeof nodeJson>
 
+/** Why its share of the calls is what it is, as configured; null where that is not known. */
+const describeTurn = ({ upstreams }: NodesOfNetwork, { partner, turn }: UpstreamStatus): string | null => {
+  if (partner === true) return 'calls that no own node can answer, of plans with forwarding'
+  if (turn === undefined) return null
+  const { place, weight } = turn
+  if (weight === 0) return 'calls that no other node can answer, as its weight is 0'
+  const own = upstreams.filter(each => each.partner !== true)
+  if (weight !== undefined) {
+    const all = own.reduce((sum, each) => sum + (each.turn?.weight ?? 0), 0)
+    return `${Number(((100 * weight) / all).toFixed(1))} % of the calls by its weight, ${weight} of ${all}`
+  }
+  if (own.length === 1) return 'all calls, as the only node'
+  return place === 1
+    ? `calls first, as the first of ${own.length} in the order`
+    : `calls that nodes before it do not answer in time, as number ${place} of ${own.length} in the order`
+}
+
 interface NetworkNodesJson extends Pick<NetworkStatus, 'name' | 'state' | 'nodes' | 'usableNodes'> {
   readonly head: number | null
   readonly finalized: number | null
@@ -81,6 +104,13 @@ export interface NodesJson {
 const node = {
   name: text,
   partner: { ...flag, description: 'It answers in outages alone; its head is not tracked.' },
+  client: {
+    ...textOrNull,
+    description: 'The software and its version, as web3_clientVersion has them; null where the node does not say, or has just come back.',
+  },
+  place: { ...countOrNull, description: 'In the order of the nodes of its network, from 1 on; null for a partner.' },
+  weight: { type: ['number', 'null'], description: 'Null where the nodes of its network have none: calls go to them in their order.' },
+  getsCalls: { ...textOrNull, description: 'Which calls it gets while all nodes are usable, and why.' },
   condition: nodeConditionSchema,
   usable: {
     type: ['boolean', 'null'],
@@ -285,7 +315,7 @@ export const nodeOperations = [
     command: {
       text: ({ networks, unconfigured }) => [
         {
-          columns: ['NETWORK', 'NODE', 'STATE', 'SINCE', 'HEAD', 'LAG', 'IN FLIGHT', 'WHY'],
+          columns: ['NETWORK', 'NODE', 'STATE', 'SINCE', 'HEAD', 'LAG', 'IN FLIGHT', 'TURN', 'CLIENT', 'WHY'],
           rows: [
             ...networks.flatMap(({ name, upstreams }) => upstreams.map(each => toCells(name, each))),
             ...unconfigured.map(each => toCells(each.network, each)),
@@ -420,6 +450,8 @@ const toCells = (network: string, each: NodeJson): readonly string[] => {
     nodeConditionLabels[condition],
     since,
     ...[each.head, each.lagBlocks, each.inFlight].map(value => String(value ?? '-')),
+    each.weight === null ? String(each.place ?? '-') : `weight ${each.weight}`,
+    each.client ?? '-',
     why.join('; '),
   ]
 }

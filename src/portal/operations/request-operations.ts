@@ -1,10 +1,11 @@
 import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { FoundRequest } from '../../store/request-log-store.ts'
 import type { AccountRow, KeyRow } from '../../store/store.ts'
-import { hourMs, isoTime } from '../../util/dates.ts'
+import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { filterQuery } from '../queries/usage-dimensions.ts'
 import { accountRefSchema, flag, listOf, number, object, schemaRef, text, textOrNull, timeOrNull } from '../openapi.ts'
 import { operatorAdviceOf } from '../outcome-advice.ts'
+import { parseTime } from '../parse-time.ts'
 import { keepsParams, requestJson, requestProperties } from '../request-json.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
@@ -151,7 +152,7 @@ export const requestOperations = [
     path: '/requests',
     operationId: 'listLatestRequests',
     summary:
-      'The latest requests that were logged, of all accounts; of an account, a network, a method or an outcome, where that is named. Without parameters.',
+      'The latest requests that were logged, of all accounts; of a time, an account, a network, a node, a method, an outcome or an error code, where that is named. Without parameters.',
     input: {
       type: 'object',
       properties: {
@@ -160,17 +161,28 @@ export const requestOperations = [
           description: 'Name or id. Without it, about 20,000 requests are looked at, whatever else is asked for.',
         },
         network: filterQuery.network,
+        node: { type: 'string', description: 'Only calls that the node of this name has answered, or failed last.' },
         method: filterQuery.method,
+        code: { type: 'integer', description: 'Only calls with this error code, such as -32602.' },
+        hours: { type: 'integer', minimum: 1, maximum: 31 * hoursPerDay, description: 'How many hours back, up to now.' },
+        from: { type: 'string', maxLength: 40, description: 'The beginning, such as 2026-01-15T12:00:00Z; it replaces `hours`.' },
+        to: { type: 'string', maxLength: 40, description: 'The end, such as 2026-01-15T12:15:00Z; now if absent.' },
         outcome: { ...filterQuery.outcome, description: 'Only requests with this outcome, or `failed` ones, or `slow` ones.' },
         limit: { type: 'integer', minimum: 1, maximum: 200, default: 50, description: 'Most requests of the response.' },
       },
     },
     output: schemaRef('LatestRequests'),
-    async run({ account: named, limit, network, method, outcome }, services): Promise<LatestRequestsJson> {
+    check({ from, to }) {
+      for (const [name, time] of Object.entries({ from, to })) if (time !== undefined) parseTime(name, time)
+    },
+    async run({ account: named, hours, from, to, ...filter }, services): Promise<LatestRequestsJson> {
       const { enabled: isLogged, retention } = services.requestLog
       const account = named === undefined ? undefined : (await findAccount(services, named)).id
-      const since = services.clock.now() - retention
-      const asked = { account, network, method, outcome, key: undefined, since, limit }
+      const now = services.clock.now()
+      const wantedFrom = from !== undefined ? parseTime('from', from) : hours !== undefined ? now - hours * hourMs : -Infinity
+      const [since, until] = [Math.max(now - retention, wantedFrom), to === undefined ? undefined : parseTime('to', to)]
+      const { limit } = filter
+      const asked = { ...filter, account, key: undefined, since, until }
       const { requests, readFrom } = isLogged ? await services.queries.latestRequests(asked) : { requests: [], readFrom: since }
       return {
         isLogged,
@@ -183,7 +195,12 @@ export const requestOperations = [
       flags: {
         account: { placeholder: 'ACCOUNT' },
         network: { placeholder: 'NAME' },
+        node: { placeholder: 'NAME' },
         method: { placeholder: 'METHOD' },
+        code: { placeholder: 'CODE' },
+        hours: { placeholder: 'N' },
+        from: { placeholder: 'TIME' },
+        to: { placeholder: 'TIME' },
         outcome: { placeholder: 'OUTCOME' },
         limit: { placeholder: 'N' },
       },

@@ -58,6 +58,8 @@ export const usageSchemas = {
           ...object({ account: text, name: { ...text, description: 'Empty when the account no longer exists.' }, calls: count }),
           description: 'The account with the most of them, by its id.',
         },
+        methods: { ...listOf(object({ method: text, calls: count })), description: 'The methods with the most of them: five at most.' },
+        methodCount: { ...count, description: 'Of how many methods they are.' },
       }),
     ),
   }),
@@ -207,7 +209,8 @@ export const errorOperations = [
     name: 'errors',
     method: 'get',
     path: '/errors',
-    summary: 'Failed calls of all accounts, or of one, by network and outcome: those by the fault of nodes or of the gateway first.',
+    summary:
+      'Failed calls of all accounts, or of one, by network and outcome, with the methods that fail most: those by the fault of nodes or of the gateway first.',
     input: {
       type: 'object',
       properties: {
@@ -236,7 +239,19 @@ export const errorOperations = [
     command: {
       flags: { account: { placeholder: 'ACCOUNT' }, network: { placeholder: 'NAME' } },
       csv: ({ groups }) => ({
-        columns: ['network', 'outcome', 'code', 'byGateway', 'calls', 'callsOfNetwork', 'accounts', 'most', 'firstHour', 'lastHour'],
+        columns: [
+          'network',
+          'outcome',
+          'code',
+          'byGateway',
+          'calls',
+          'callsOfNetwork',
+          'accounts',
+          'most',
+          'firstHour',
+          'lastHour',
+          'methods',
+        ],
         rows: groups.map(toErrorCells),
       }),
       text: ({ from, groups }) =>
@@ -244,7 +259,19 @@ export const errorOperations = [
           ? [`no failed calls since ${from}`]
           : [
               {
-                columns: ['NETWORK', 'OUTCOME', 'CODE', 'BY GATEWAY', 'CALLS', 'OF', 'ACCOUNTS', 'MOST BY', 'FIRST HOUR', 'LAST HOUR'],
+                columns: [
+                  'NETWORK',
+                  'OUTCOME',
+                  'CODE',
+                  'BY GATEWAY',
+                  'CALLS',
+                  'OF',
+                  'ACCOUNTS',
+                  'MOST BY',
+                  'FIRST HOUR',
+                  'LAST HOUR',
+                  'METHODS',
+                ],
                 rows: groups.map(toErrorCells),
               },
             ],
@@ -264,12 +291,14 @@ const toErrorCells = ({
   callsOfNetwork,
   accounts,
   most,
+  methods,
   ...hours
 }: ErrorGroup): readonly string[] => [
   ...[network, outcome, String(code ?? '-'), byGateway ? 'yes' : 'no'],
   ...[calls, callsOfNetwork, accounts].map(String),
   most.name || most.account,
   ...[hours.firstHour, hours.lastHour].map(hour => `${hour.slice(0, 16)}Z`),
+  methods.map(({ method, calls }) => `${method} ${calls}`).join(', '),
 ]
 
 const toCells = ({ name, ...group }: UsageTotals): readonly string[] => [name, ...sumNames.map(sum => String(group[sum] ?? ''))]

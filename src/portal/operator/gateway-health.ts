@@ -4,7 +4,7 @@ import type { MetricFamily } from '../../services/metrics.ts'
 import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { CallFigures } from '../../services/traffic/figures.ts'
 import { Gauges } from '../../services/traffic/gauges.ts'
-import { dayMs } from '../../util/dates.ts'
+import { dayMs, isoTime } from '../../util/dates.ts'
 import { minCallsForShare, severityOfFailures } from '../failure-share.ts'
 import { describeOutcome } from '../outcome-advice.ts'
 import { outcomeLabels } from '../state-labels.ts'
@@ -34,6 +34,8 @@ export type GatewayHealth = ReturnType<typeof gatewayHealth>
 /** A condition that an operator should act on, by the name of its alert in deploy/prometheus/alerts.yaml. */
 export interface GatewayProblem {
   readonly alert: string
+  /** What its incident is called. */
+  readonly incident: string
   readonly severity: 'critical' | 'warning'
   readonly text: string
   /** The network that it is about. */
@@ -67,7 +69,27 @@ export const gatewayProblems = (observed: ObservedGateway): readonly GatewayProb
   ...observed.networks.flatMap(networkProblems),
 ]
 
-const networkProblems = ({ name: network, figures, outcomes, outage }: ObservedNetwork): readonly GatewayProblem[] => {
+/** Of these, each reading has another figure: one that is over stays for as long as it would be the same incident again. */
+const momentaryAlerts: readonly string[] = ['TollgateMemoryForCallers', 'TollgateOpenFiles', 'TollgateEventLoopLag']
+
+/** With those that have just ended: a figure around its limit is one problem, rather than one that comes and goes. */
+export const withLateProblems = (
+  problems: readonly GatewayProblem[],
+  endedLately: readonly { readonly kind: string; readonly text: string; readonly ended: number | undefined }[],
+): readonly GatewayProblem[] => [
+  ...problems,
+  ...endedLately
+    .filter(({ kind }) => momentaryAlerts.includes(kind) && !problems.some(({ incident }) => incident === kind))
+    .map(({ kind, text, ended = 0 }) => ({
+      ...{ alert: kind, incident: kind, severity: 'warning' as const, network: null },
+      text: `until ${isoTime(ended).slice(11, 19)} UTC: ${text}`,
+    })),
+]
+
+const networkProblems = (network: ObservedNetwork): readonly GatewayProblem[] =>
+  failuresOf(network).map(each => ({ ...each, incident: each.alert, network: network.name }))
+
+const failuresOf = ({ figures, outcomes, outage }: ObservedNetwork): readonly Omit<GatewayProblem, 'incident' | 'network'>[] => {
   const { calls, failedCalls, p99Ms } = figures
   const { internal = 0 } = outcomes
   return [
@@ -81,7 +103,6 @@ const networkProblems = ({ name: network, figures, outcomes, outage }: ObservedN
                 ? `${formatPercent(failedCalls / calls)} of the calls of the last minute failed`
                 : describeFailedCalls(outage)
             }, most often as ${mostFrequentFailure(outcomes)}`,
-            network,
           },
         ]
       : []),
@@ -91,7 +112,6 @@ const networkProblems = ({ name: network, figures, outcomes, outage }: ObservedN
             alert: 'TollgateInternalErrors',
             severity: 'warning' as const,
             text: `${internal} ${internal === 1 ? 'call' : 'calls'} failed because of a bug: search the log for \`internal error\`, which names the plugin`,
-            network,
           },
         ]
       : []),
@@ -101,7 +121,6 @@ const networkProblems = ({ name: network, figures, outcomes, outage }: ObservedN
             alert: 'TollgateSlowCalls',
             severity: 'warning' as const,
             text: '1 % of the calls of the last minute took 5 s or longer',
-            network,
           },
         ]
       : []),
@@ -122,8 +141,8 @@ const mostFrequentFailure = (outcomes: ObservedNetwork['outcomes']): string => {
 const processProblems = ({ health, families, refusedSockets, cpu, now }: ObservedGateway): readonly GatewayProblem[] => {
   const gauges = new Gauges(families)
   const { store, workers, inFlightBytes, inFlightMaxBytes, openFiles, maxFiles, eventLoopLagMs } = health
-  const problem = (alert: string, isWrong: boolean, text: string, severity: GatewayProblem['severity'] = 'warning') =>
-    isWrong ? [{ alert, severity, text, network: null }] : []
+  const problem = (alert: string, isWrong: boolean, text: string) =>
+    isWrong ? [{ alert, incident: alert, severity: 'warning' as const, text, network: null }] : []
   const isZero = (metric: { readonly name: string }): boolean => gauges.seriesOf(metric).some(({ values }) => values[0] === 0)
   const [fullest = { limit: '', share: 0 }] = gauges
     .seriesOf(metrics.storeUsedShare)
@@ -131,7 +150,7 @@ const processProblems = ({ health, families, refusedSockets, cpu, now }: Observe
     .sort((one, other) => other.share - one.share)
   const expiry = Math.min(...gauges.seriesOf(metrics.tlsCertificateExpiry).map(({ values }) => (values[0] ?? 0) * 1_000)) - now
   return [
-    ...problem(store.outage === 'emptied' ? 'TollgateStoreEmptied' : 'TollgateStoreFails', !store.usable, store.reason ?? '', 'critical'),
+    ...storeProblems(store),
     ...problem(
       'TollgateStoreFull',
       fullest.share > maxUsedShare,
@@ -164,6 +183,20 @@ const processProblems = ({ health, families, refusedSockets, cpu, now }: Observe
     ),
   ]
 }
+
+/** Callers are served as long as credits are leased. */
+const storeProblems = ({ outage, reason }: GatewayHealth['store']): readonly GatewayProblem[] =>
+  outage === null
+    ? []
+    : [
+        {
+          alert: outage === 'emptied' ? 'TollgateStoreEmptied' : 'TollgateStoreFails',
+          incident: `store ${outage}`,
+          severity: 'critical',
+          text: reason ?? '',
+          network: null,
+        },
+      ]
 
 /** Of a limit: then there is time to raise it. */
 const maxUsedShare = 0.8

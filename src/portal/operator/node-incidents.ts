@@ -1,19 +1,18 @@
 import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
-import type { StoreStatus } from '../../server/store-status.ts'
 import type { Clock } from '../../services/clock.ts'
 import { exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
 import type { NodeReason } from '../../services/node-reasons.ts'
-import type { MaybePromise } from '../../util/async.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import type { IncidentSeverity, IncidentsJson } from '../operations/operation.ts'
+import type { GatewayProblem } from './gateway-health.ts'
 
-/** Something that kept calls from a node, or from all nodes of a network, for some time; that a plugin has reported; or an outage of the store. */
+/** Something that kept calls from a node, or from all nodes of a network, for some time; that a plugin has reported; or a problem of the gateway, such as an outage of the store. */
 interface NodeIncident {
   /** Undefined: the gateway. */
   readonly network: string | undefined
   /** Undefined: the network, or the gateway. */
   readonly node: string | undefined
-  /** A state of the network, a condition of the node, or a reason of one; a plugin and its problem, such as `verify beacon-behind`; `store unreachable`. */
+  /** A state of the network, a condition of the node, or a reason of one; a plugin and its problem, such as `verify beacon-behind`; that of a problem of the gateway. */
   readonly kind: string
   /** Of methods; `all` for every class. */
   readonly class: string
@@ -43,14 +42,9 @@ export interface NodeIncidentsOptions {
   readonly clock: Clock
   /** As they were observed last: no node is asked for it, so that networks without calls stay quiet. */
   observedNetworks(): Promise<readonly NetworkStatus[]>
-  /** As of now: read from the metrics of all processes. */
-  storeStatus(): MaybePromise<Pick<StoreStatus, 'outage' | 'reason'>>
 }
 
-/** It takes as much as a scrape of the metrics. */
-const storeIntervalMs = 15_000
-
-/** What nodes, networks and the store had in the last day, in the memory of the process that serves operators. */
+/** What nodes, networks and the gateway had in the last day, in the memory of the process that serves operators. */
 export class NodeIncidents {
   readonly intervalMs = 5_000
   readonly #options: NodeIncidentsOptions
@@ -60,8 +54,7 @@ export class NodeIncidents {
   /** The id of the last incident of each kind. */
   readonly #lastIds = new Map<string, string>()
   #networks: readonly NetworkStatus[] = []
-  #store: readonly Observed[] = []
-  #storeReadAt = -Infinity
+  #gateway: readonly Observed[] = []
   #down: readonly string[] = []
   #downListener: ((networks: readonly string[]) => void) | undefined
 
@@ -70,11 +63,10 @@ export class NodeIncidents {
   }
 
   async record(): Promise<void> {
-    if (this.#options.clock.monotonic() - this.#storeReadAt >= storeIntervalMs) this.#observeStore(await this.#options.storeStatus())
     this.recordStates(await this.#options.observedNetworks())
   }
 
-  /** Whoever shows the states of networks, or of the store, records what they show: so states and incidents agree. */
+  /** Whoever shows the states of networks, or problems of the gateway, records what they show: so these and incidents agree. */
   recordStates(networks: readonly NetworkStatus[]): void {
     this.#networks = networks
     this.#update()
@@ -90,19 +82,25 @@ export class NodeIncidents {
     listener(this.#down)
   }
 
-  recordStore(status: Parameters<typeof observeStore>[0]): void {
-    this.#observeStore(status)
+  /** Those of its networks are told by their nodes. */
+  recordGateway(problems: readonly GatewayProblem[]): void {
+    this.#gateway = problems
+      .filter(({ network }) => network === null)
+      .map(({ incident: kind, text, severity }) => ({ ...ofGateway, kind, text, severity }))
     this.#update()
   }
 
-  #observeStore(status: Parameters<typeof observeStore>[0]): void {
-    this.#storeReadAt = this.#options.clock.monotonic()
-    this.#store = observeStore(status)
+  /** Of the gateway: what may still come back as the same incident. */
+  endedLately(): readonly NodeIncident[] {
+    const now = this.#options.clock.now()
+    return [...this.#incidents.values()].filter(
+      ({ network, ended }) => network === undefined && ended !== undefined && now - ended < sameIncidentMs,
+    )
   }
 
   #update(): void {
     const networks = this.#networks
-    const observed = new Map([...this.#store, ...networks.flatMap(observe)].map(each => [keyOf(each), each]))
+    const observed = new Map([...this.#gateway, ...networks.flatMap(observe)].map(each => [keyOf(each), each]))
     const now = this.#options.clock.now()
     for (const [id, incident] of this.#incidents)
       if (incident.ended === undefined && !observed.has(keyOf(incident))) this.#incidents.set(id, { ...incident, ended: now })
@@ -167,18 +165,7 @@ export class NodeIncidents {
 const keyOf = ({ network, node, kind, class: methodClass }: Pick<Observed, 'network' | 'node' | 'kind' | 'class'>): string =>
   [network, node, kind, methodClass].join('\n')
 
-/** Callers are served as long as credits are leased. */
-const observeStore = ({
-  outage,
-  reason = '',
-}: {
-  readonly outage?: string | null
-  readonly reason?: string | null
-}): readonly Observed[] => {
-  if (outage === undefined || outage === null) return []
-  const where = { network: undefined, node: undefined, class: allClasses, since: undefined }
-  return [{ ...where, kind: `store ${outage}`, text: reason ?? '', severity: 'critical' }]
-}
+const ofGateway = { network: undefined, node: undefined, class: allClasses, since: undefined } as const
 
 const networkTexts: Readonly<Partial<Record<NetworkStatus['state'], string>>> = {
   down: 'no own node is usable',

@@ -5,24 +5,49 @@ import type { OutageTraffic, TrafficHistory } from '../../services/traffic/histo
 import { shareFor } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { isoTime } from '../../util/dates.ts'
-import { gatewayHealth } from './gateway-health.ts'
+import { gatewayHealth, gatewayProblems, withLateProblems } from './gateway-health.ts'
+import type { GatewayProblem } from './gateway-health.ts'
+import type { NodeIncidents } from './node-incidents.ts'
 
 interface ObservedServices {
-  history(): Promise<TrafficHistory>
+  history(): Promise<Pick<TrafficHistory, 'recent'>>
   /** Of all processes of the gateway. */
   metrics(): MaybePromise<readonly MetricFamily[]>
-  readonly clock: Pick<Clock, 'monotonic'>
+  incidents(): Promise<Pick<NodeIncidents, 'recordGateway' | 'endedLately'>>
+  readonly clock: Pick<Clock, 'monotonic' | 'now'>
 }
 
 /** A page asks for figures and for problems at once. */
 const maxObservationAgeMs = 1_000
 
-/** One observation for all who ask within a second. */
-export const openGatewayObserver = (services: ObservedServices) =>
-  shareFor(maxObservationAgeMs, () => observeGateway(services), services.clock)
+/** Observes the gateway for pages, and by itself, so that incidents have its problems whoever looks. */
+export class GatewayObserver {
+  /** It takes as much as a scrape of the metrics. */
+  readonly intervalMs = 15_000
+  /** One observation for all who ask within a second. */
+  readonly observe: () => Promise<GatewayObservation>
+  readonly #services: ObservedServices
+
+  constructor(services: ObservedServices) {
+    this.#services = services
+    this.observe = shareFor(maxObservationAgeMs, () => observeGateway(services), services.clock)
+  }
+
+  async record(): Promise<void> {
+    await this.problems()
+  }
+
+  /** Those of now, and those that have just ended. */
+  async problems(): Promise<readonly GatewayProblem[]> {
+    const [observed, incidents] = await Promise.all([this.observe(), this.#services.incidents()])
+    const found = gatewayProblems({ ...observed, refusedSockets: observed.counters.refusedSockets, now: this.#services.clock.now() })
+    incidents.recordGateway(found)
+    return withLateProblems(found, incidents.endedLately())
+  }
+}
 
 /** What this gateway has counted in the last minute, and what it uses: of one moment. Each process sends its metrics for that. */
-const observeGateway = async ({ history, metrics }: ObservedServices) => {
+const observeGateway = async ({ history, metrics }: Pick<ObservedServices, 'history' | 'metrics'>) => {
   const [{ seconds, counters, outages }, families] = await Promise.all([(await history()).recent(), metrics()])
   return {
     seconds,

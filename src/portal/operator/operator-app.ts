@@ -23,7 +23,6 @@ import { operations } from '../operations/index.ts'
 import { configurationRoutes } from './configuration-routes.ts'
 import { networksOf, operationRoute } from './operation-routes.ts'
 import type { DescribeMethods } from './operation-routes.ts'
-import { openGatewayObserver } from './observe-gateway.ts'
 import { authenticateOperator, operatorCookieName, operatorLogin } from './operator-login.ts'
 import { createOutageSessions } from './outage-sessions.ts'
 import { operatorOpenApi } from './operator-openapi.ts'
@@ -43,7 +42,7 @@ export const operatorRoutes: readonly OperatorRoute[] = [
 export interface OperatorAppOptions
   extends Pick<
     OperatorServices,
-    'networks' | 'history' | 'reloader' | 'logLevel' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'
+    'networks' | 'history' | 'observer' | 'reloader' | 'logLevel' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'
   > {
   incidents(): Promise<NodeIncidents>
   /** Of all processes of the gateway. */
@@ -74,13 +73,11 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   const { smtp } = options.config.portal
   const sendMail = smtp && openMailer(smtp, log)
   const networkServices = networksOf(options.describeMethods)
-  const observe = openGatewayObserver(options)
   const readServices = () => {
     const { plans, requestLog } = options.reloadable()
     return {
       ...options,
       ...networkServices,
-      observeGateway: observe,
       sendMail,
       plans,
       requestLog,
@@ -90,7 +87,6 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
         log.warn({ event: 'log-level', from: options.logLevel.level, to }, `log level set to ${to}`)
         options.logLevel.level = to
       },
-      recordStore: async (status: Parameters<NodeIncidents['recordStore']>[0]) => (await options.incidents()).recordStore(status),
       readIncidents: async (network: string | undefined) => (await options.incidents()).read(network),
       queries: queryProcess.queries,
       startQueries: queryProcess.start,
@@ -138,7 +134,8 @@ const apiRouter = (token: AdminToken, options: OperatorAppOptions, readServices:
     router[route.method](routerPath(route), async ctx => {
       const authentication = authenticateOperator(ctx, token)
       const services = readServices()
-      const accounts = new RecordedAccounts(services.store, services.clock, { kind: 'operator', name: `admin ${authentication}` })
+      const { by, name = `admin ${by}` } = authentication
+      const accounts = new RecordedAccounts(services.store, services.clock, { kind: 'operator', name })
       await runRoute(route, ctx, { ...services, accounts, authentication })
     })
   }

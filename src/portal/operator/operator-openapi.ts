@@ -1,5 +1,5 @@
 import type { JsonSchema } from '../../config/schema.ts'
-import { count, errorSchema, flag, listOf, number, object, openApiDocument, partialObject, text } from '../openapi.ts'
+import { count, errorSchema, flag, listOf, number, object, openApiDocument, partialObject, text, textOrNull } from '../openapi.ts'
 import { operationSchemas } from '../operations/index.ts'
 import { isHttps, sessionCookieName } from '../people/sessions.ts'
 import { configurationSchemas } from './configuration-routes.ts'
@@ -23,9 +23,9 @@ export const operatorOpenApi = (routes: readonly OperatorRoute[], { url = '', is
     version,
     url: url.replace(/\/$/, ''),
     description:
-      'Accounts, keys, usage, nodes and the log of changes. Send `admin.token` of gateway.yaml as `Authorization: Bearer TOKEN`, or open a ' +
+      'Accounts, keys, usage, nodes and the log of changes. Send `admin.token` of gateway.yaml, or one of `admin.tokens`, as `Authorization: Bearer TOKEN`, or open a ' +
       'session: POST /login, beside /api/v1, with `{"token": "TOKEN"}`.',
-    tokenDescription: '`admin.token` of gateway.yaml.',
+    tokenDescription: '`admin.token` of gateway.yaml, or one of `admin.tokens`.',
     cookieName: sessionCookieName(operatorCookieName, isTls || isHttps(url)),
     schemas: responseSchemas,
   })
@@ -35,6 +35,7 @@ const responseSchemas = {
   Error: errorSchema,
   Session: object({
     by: { type: 'string', enum: ['token', 'session'] },
+    name: { ...textOrNull, description: 'Of the operator, as `admin.tokens` of gateway.yaml has it; null with `admin.token`.' },
     version: text,
     host: { ...text, description: 'The name of the machine, container or pod of this gateway.' },
     dashboard: { type: ['string', 'null'], description: 'The URL of the dashboard for developers.' },

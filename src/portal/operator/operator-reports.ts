@@ -7,7 +7,9 @@ import type { OperatorServices } from './operator-route.ts'
 
 /** How the operator has signed in, and to what. */
 export interface OperatorSession {
-  readonly by: OperatorServices['authentication']
+  readonly by: OperatorServices['authentication']['by']
+  /** As `admin.tokens` has it; null with `admin.token`. */
+  readonly name: string | null
   readonly version: string
   /** The name of its machine, container or pod. */
   readonly host: string
@@ -32,7 +34,8 @@ export const operatorReportRoutes = [
     response: schemaRef('Session'),
     handle(_request, { authentication, version, dashboardUrl, startQueries }): OperatorSession {
       startQueries()
-      return { by: authentication, version, host: hostname(), dashboard: dashboardUrl() ?? null, changeActions }
+      const { by, name = null } = authentication
+      return { by, name, version, host: hostname(), dashboard: dashboardUrl() ?? null, changeActions }
     },
   }),
 ]

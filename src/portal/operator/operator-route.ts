@@ -7,8 +7,8 @@ import type { UsageQueries } from '../queries/usage-queries.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { TrafficHistory } from '../../services/traffic/history.ts'
 import type { RouteBase } from '../route.ts'
-import type { GatewayHealth } from './gateway-health.ts'
-import type { GatewayObservation } from './observe-gateway.ts'
+import type { GatewayObserver } from './observe-gateway.ts'
+import type { OperatorAuthentication } from './operator-login.ts'
 
 /** What the operator's routes work with. */
 export interface OperatorServices extends OperationServices {
@@ -19,15 +19,13 @@ export interface OperatorServices extends OperationServices {
   networks(): Promise<readonly NetworkStatus[]>
   history(): Promise<TrafficHistory>
   /** What a page has asked for within a second is of one moment. */
-  observeGateway(): Promise<GatewayObservation>
-  /** What is shown of the store: incidents agree with it. */
-  recordStore(status: Pick<GatewayHealth['store'], 'outage' | 'reason'>): Promise<void>
+  observer(): Promise<Pick<GatewayObserver, 'observe' | 'problems'>>
   /** Undefined where the configuration cannot be read anew. */
   readonly reloader: ReloadControl | undefined
   /** Of all processes of the gateway. */
   readonly logLevel: Pick<RootLog, 'level'>
   /** How the operator who asks has signed in. */
-  readonly authentication: 'token' | 'session'
+  readonly authentication: OperatorAuthentication
   readonly log: Log
 }
 

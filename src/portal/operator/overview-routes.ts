@@ -28,7 +28,6 @@ import {
 } from '../openapi.ts'
 import { readNodes } from '../operations/node-operations.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
-import { gatewayProblems } from './gateway-health.ts'
 import type { GatewayHealth } from './gateway-health.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { defineOperatorRoute } from './operator-route.ts'
@@ -230,7 +229,7 @@ export const overviewRoutes = [
     summary: 'The last minute of this gateway: calls, networks, nodes, processes and store.',
     response: schemaRef('Overview'),
     async handle(_request, services): Promise<OverviewJson> {
-      const { seconds, counters, networks, health, cpu } = await services.observeGateway()
+      const { seconds, counters, networks, health, cpu } = await (await services.observer()).observe()
       return {
         seconds,
         total: toJson(callFigures(Object.values(counters.networks))),
@@ -325,15 +324,12 @@ export const overviewRoutes = [
 
 const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAndProblemsJson> => {
   const { clock, queries } = services
-  const [nodes, observed, evidence] = await Promise.all([
+  const [nodes, alerts, evidence] = await Promise.all([
     readNodes(services),
-    services.observeGateway(),
+    services.observer().then(observer => observer.problems()),
     // While the store is unreachable, nothing is known of it.
     queries.evidence({ since: clock.now() - dayMs }).catch(noneWithoutStore),
   ])
-  const { counters, ...rest } = observed
-  await services.recordStore(rest.health.store)
-  const alerts = gatewayProblems({ ...rest, refusedSockets: counters.refusedSockets, now: clock.now() })
   return { ...nodes, ...describeProblems({ networks: nodes.networks, alerts, evidence }) }
 }
 

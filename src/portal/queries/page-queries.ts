@@ -72,6 +72,9 @@ export interface FailureGroup {
   readonly hours: { readonly first: number; readonly last: number }
   /** The account with the most of them. */
   readonly most: { readonly account: string; readonly calls: number }
+  /** The methods with the most of them, `maxMethods` at most, and how many methods there are. */
+  readonly methods: readonly { readonly method: string; readonly calls: number }[]
+  readonly methodCount: number
 }
 
 interface TotalsQuery {
@@ -239,27 +242,54 @@ const readCallCounts = async (
 
 const readFailures = async (store: PageStore, { from, to, account, network: asked }: FailureQuery): Promise<readonly FailureGroup[]> => {
   const counts = account === undefined ? store.allUsageCounts({ from, to }) : await readAccountCounts(store, account, from, to)
-  const groups = await addUpUsage(counts, ({ network, outcome, account: id }) => {
+  const groups = await addUpUsage(counts, ({ network, outcome, account: id, method }) => {
     if (asked !== undefined && network !== asked) return undefined
-    return outcome === successOutcome ? network : `${network} ${outcome} ${id}`
+    return outcome === successOutcome ? network : `${network} ${outcome} ${id} ${method}`
   })
   const callsOf = new Map<string, number>()
-  const failures = new Map<string, { -readonly [Member in keyof Omit<FailureGroup, 'callsOfNetwork'>]: FailureGroup[Member] }>()
+  const failures = new Map<string, ReturnType<typeof newFailure>>()
   for (const { first, sums, hours } of groups.values()) {
-    const { network, outcome, account: id } = first
+    const { network, outcome } = first
     const { calls } = sums
     callsOf.set(network, (callsOf.get(network) ?? 0) + calls)
     // Calls that were taken back leave a group of none.
     if (outcome === successOutcome || calls <= 0) continue
-    const none = { network, outcome, calls: 0, accounts: 0, hours, most: { account: id, calls: 0 } }
-    const failure = getOrCreate(failures, `${network} ${outcome}`, () => none)
+    const failure = getOrCreate(failures, `${network} ${outcome}`, () => newFailure(network, outcome))
     failure.calls += calls
-    failure.accounts += 1
     failure.hours = { first: Math.min(failure.hours.first, hours.first), last: Math.max(failure.hours.last, hours.last) }
-    if (calls > failure.most.calls) failure.most = { account: id, calls }
+    addTo(failure.byAccount, first.account, calls)
+    addTo(failure.byMethod, first.method, calls)
   }
-  return Array.from(failures.values(), each => ({ ...each, callsOfNetwork: callsOf.get(each.network) ?? 0 }))
+  return Array.from(failures.values(), ({ byAccount, byMethod, ...failure }) => {
+    const [[account, calls] = ['', 0]] = mostFirst(byAccount)
+    return {
+      ...failure,
+      callsOfNetwork: callsOf.get(failure.network) ?? 0,
+      accounts: byAccount.size,
+      most: { account, calls },
+      methods: mostFirst(byMethod)
+        .slice(0, maxMethods)
+        .map(([method, calls]) => ({ method, calls })),
+      methodCount: byMethod.size,
+    }
+  })
 }
+
+/** Of each group of failures. */
+const maxMethods = 5
+
+const newFailure = (network: string, outcome: string) => ({
+  network,
+  outcome,
+  calls: 0,
+  hours: { first: Infinity, last: -Infinity },
+  byAccount: new Map<string, number>(),
+  byMethod: new Map<string, number>(),
+})
+
+const addTo = (counts: Map<string, number>, name: string, calls: number): void => void counts.set(name, (counts.get(name) ?? 0) + calls)
+
+const mostFirst = (counts: ReadonlyMap<string, number>) => [...counts].sort(([, a], [, b]) => b - a)
 
 const readAccountCounts = async (store: PageStore, account: string, from: number, to: number) => {
   const areHoursKept = from >= to - hourRetentionDays * hoursPerDay

@@ -73,23 +73,29 @@ export interface FailureMessages {
   readonly outcomes: readonly { readonly outcome: string; readonly requests: number; readonly messages: number }[]
 }
 
-export interface LatestRequestsQuery extends UsageFilter {
+export interface LatestRequestsQuery extends Omit<LoggedRange, 'account'> {
   /** By its id; undefined: of all of them. */
   readonly account: string | undefined
-  /** Milliseconds since 1970: requests from then on. */
-  readonly since: number
+  /** The name of the one that has answered, or failed, last. */
+  readonly node?: string | undefined
+  /** Of the error. */
+  readonly code?: number | undefined
   readonly limit: number
 }
 
 /** The newest of all accounts, or of one, that are asked for: of all, the store looks at a bounded number. */
 export const readLatestRequests = async (
   store: Pick<RequestLogStore, 'requests' | 'latestRequests'>,
-  { account, since, limit, ...filter }: LatestRequestsQuery,
+  { account, limit, node, code, ...filter }: LatestRequestsQuery,
 ): Promise<LatestRequests> => {
+  const { since, until } = filter
   const isWanted = (request: StoredRequest): boolean =>
-    isFound(request, { ...filter, search: '', searchesMessages: false }) && hasOutcome(request, filter.outcome)
-  if (account === undefined) return store.latestRequests({ since, limit, isWanted })
-  const found = (await store.requests(account)).filter(request => request.time >= since && isWanted(request))
+    isFound(request, { ...filter, search: '', searchesMessages: false }) &&
+    hasOutcome(request, filter.outcome) &&
+    (node === undefined || request.upstream === node) &&
+    (code === undefined || request.code === code)
+  if (account === undefined) return store.latestRequests({ since, until, limit, isWanted })
+  const found = (await store.requests(account)).filter(request => isOfTime(request, filter) && isWanted(request))
   return { requests: found.slice(0, limit).map(request => ({ ...request, account })), readFrom: since }
 }
 
@@ -149,7 +155,8 @@ const toMessage = (requests: readonly StoredRequest[]): FailureMessage => {
   return { outcome, message, method, requests: requests.length, networks: countsOf('network'), keys: countsOf('key'), lastSeen }
 }
 
-const isOfTime = ({ time }: StoredRequest, { since, until = Infinity }: LoggedRange): boolean => time >= since && time < until
+const isOfTime = ({ time }: StoredRequest, { since, until = Infinity }: Pick<LoggedRange, 'since' | 'until'>): boolean =>
+  time >= since && time < until
 
 const isFound = (
   request: StoredRequest,

@@ -5,6 +5,7 @@ import { dayMs, hourMs, isoDate, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { schemaRef } from '../openapi.ts'
 import { adviceOf, describeOutcome } from '../outcome-advice.ts'
+import { parseTime } from '../parse-time.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import type { FailureMessages } from '../queries/request-queries.ts'
@@ -101,12 +102,6 @@ const periodOf = (from: number, to: number, now: number): UsagePeriod => {
   const fiveMinutesFrom = now - fiveMinuteRetentionHours * hourMs
   if (from >= fiveMinutesFrom && to - from <= fiveMinuteRetentionHours * hourMs) return 'fiveMinutes'
   return to - from <= maxHourlyRangeMs && from >= now - hourRetentionDays * dayMs ? 'hour' : 'day'
-}
-
-const parseTime = (field: string, text: string): number => {
-  const parsed = Date.parse(text)
-  if (Number.isNaN(parsed) || parsed < 0) throw invalidField(field, 'must be a time such as 2026-01-15T12:00:00Z')
-  return parsed
 }
 
 export const filterOf = ({ method, network, key, outcome }: UsageFilter) => ({ method, network, key, outcome })

@@ -1,4 +1,5 @@
 import type { Target } from '../../plugin/call.ts'
+import { withTimeoutOr } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { isoTime } from '../../util/dates.ts'
 import { CanonicalChain } from './canonical-chain.ts'
@@ -8,7 +9,7 @@ import { ChainFeeds } from './feeds/chain-feeds.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import type { HeadsOptions, Heads, HeadsStatus, LastHead, TrackOptions } from './heads-types.ts'
 import { HeadSelection, recordHeights } from './network-head.ts'
-import { PollSchedule } from './poll-schedule.ts'
+import { PollSchedule, maxRefreshMs } from './poll-schedule.ts'
 import { openPacing } from './pacing.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
@@ -140,16 +141,17 @@ export class HeadTracker extends CurrentChainState implements Heads {
       ...(seen && { lastHead: toLastHead(seen) }),
       ...(isStalled && head !== undefined && this.#options.devNode !== true && { stalled: true as const }),
       ...(isIdle && { idle: true as const }),
-      upstreams: upstreams.map(upstream => ({ ...upstream, ...this.#timesOf(upstream.name) })),
+      upstreams: upstreams.map(upstream => ({ ...upstream, ...this.#detailsOf(upstream.name) })),
     }
   }
 
-  #timesOf(name: string): Pick<HeadsStatus['upstreams'][number], 'lastHead' | 'unusableSince'> {
+  #detailsOf(name: string): Pick<HeadsStatus['upstreams'][number], 'lastHead' | 'unusableSince' | 'client'> {
     const upstream = this.#upstreams.find(each => each.name === name)
     const since = [this.#exclusions.sinceOf(name), upstream?.pollReport.failingSince].filter(time => time !== undefined)
     return {
       ...(since.length > 0 && { unusableSince: isoTime(Math.min(...since)) }),
       ...(upstream?.lastSeenHead && { lastHead: toLastHead(upstream.lastSeenHead) }),
+      ...(upstream?.software.client !== undefined && { client: upstream.software.client }),
     }
   }
 
@@ -157,8 +159,17 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return this.#trackings.push({ targets, maxLag })
   }
 
-  refresh(isCatchUp = false): Promise<void> {
-    return this.#schedule.refresh(isCatchUp)
+  /** But for a catch-up: somebody looks at the upstreams. */
+  async refresh(isCatchUp = false): Promise<void> {
+    await this.#schedule.refresh(isCatchUp)
+    if (!isCatchUp) await this.#askClients()
+  }
+
+  /** What the upstreams on the chain run, where that is not known. */
+  async #askClients(): Promise<void> {
+    const asked = this.#upstreams.filter(({ name, chain }) => chain.isExpectedChain && !this.#isDrained(name))
+    const answers = Promise.all(asked.map(({ software }) => software.ask()))
+    await withTimeoutOr(this.#options.clock, maxRefreshMs, answers, () => undefined)
   }
 
   reportHeight(upstream: string, height: number, hash?: string): MaybePromise<number> {

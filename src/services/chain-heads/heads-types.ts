@@ -236,5 +236,7 @@ export interface HeadsStatus {
     /** It does not answer the requests about its chain: its head is that of the last answer. */
     readonly unreachable?: true
     readonly lastHead?: LastHead
+    /** The software that it runs, and its version, as far as it says, and an operator has looked. */
+    readonly client?: string
   }[]
 }

@@ -46,7 +46,7 @@ export interface HeadsSource {
   open(network: string, options: HeadsOptions): Heads
   /** Resolves, and soon, once one upstream of each network may get calls, or none of its upstreams answers as it should. */
   ready(): Promise<void>
-  /** Asks upstreams that no calls keep polled. Resolves, and soon, when the status of all heads is that of now. */
+  /** Asks upstreams that no calls keep polled, and what those run of which it is not known. Resolves, and soon, when the status of all heads is that of now. */
   refresh(): Promise<void>
 }
 

@@ -23,7 +23,7 @@ const idleAfterBlocks = 4
 export const minAgreeingPolls = 3
 
 /** An operator waits no longer for the polls of all upstreams. */
-const maxRefreshMs = 1000
+export const maxRefreshMs = 1000
 
 /** While calls wait for a block, upstreams that lack it are polled this often, at most. */
 export const catchUpIntervalMs = 100

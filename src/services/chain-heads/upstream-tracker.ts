@@ -8,6 +8,7 @@ import type { MethodTable } from '../method-table/index.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import { UpstreamChain } from './chain-id-check.ts'
+import { ClientVersion } from './client-version.ts'
 import { AncestorCheck } from './head-plausibility.ts'
 import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
 import type { Head } from './heads-types.ts'
@@ -60,6 +61,8 @@ export class UpstreamTracker {
   readonly request: UpstreamRequester
   readonly fetchBlockData: ReturnType<typeof openBlockDataFetcher>
   readonly chain: UpstreamChain
+  /** Not watched as polls are: a node that does not say what it is answers all the same. */
+  readonly software: ClientVersion
   readonly #options: UpstreamTrackerOptions
   readonly #ancestorCheck: AncestorCheck
   readonly #head: UpstreamHead
@@ -82,6 +85,11 @@ export class UpstreamTracker {
     const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock, options.errorCategory)
     this.request = this.pollReport.watch(request)
     this.fetchBlockData = openBlockDataFetcher(target, signal, options)
+    this.software = new ClientVersion({
+      clock,
+      request: () => request('web3_clientVersion'),
+      disconnects: () => upstreamClient.disconnects(target),
+    })
     const onUncheckable = (cause: string) =>
       log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
     this.chain = new UpstreamChain({

@@ -97,6 +97,24 @@ t.test('the state of a node', async t => {
     return { clock, state, statuses, metrics: () => formatMetrics(registry.families()) }
   }
 
+  t.test('is shown with its turn, as the latest pipeline has it', async t => {
+    const { statuses } = openState(t)
+    const turn = () => statuses.read().map(each => each.turn)
+    t.same(turn(), [undefined])
+    const upstream = fakeTarget.name
+    const end = statuses.of('n').addTurns([
+      { upstream: 'other', place: 1 },
+      { upstream, place: 2 },
+    ])
+    t.same(turn(), [{ place: 2 }])
+    const endLater = statuses.of('n').addTurns([{ upstream, place: 1, weight: 3 }])
+    t.same(turn(), [{ place: 1, weight: 3 }])
+    endLater()
+    t.same(turn(), [{ place: 2 }], 'one that could not start leaves those of before')
+    end()
+    t.same(turn(), [undefined])
+  })
+
   t.test('gives the node its first call at once after a suspension, then a share that grows evenly', async t => {
     const { clock, state } = openState(t)
     const turnsWithin = (ms: number) => {

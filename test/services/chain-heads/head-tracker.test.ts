@@ -1,6 +1,7 @@
 import t from '../../support/tap.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
+import { parseClient } from '../../../src/services/chain-heads/client-version.ts'
 import { openModelHeads, orderOf, targetOf } from './model-heads.ts'
 
 t.test('the snapshot', async t => {
@@ -391,4 +392,53 @@ t.test('a node that is drained', async t => {
     drain()
     t.equal(heads.snapshot.head, chain.tip.number, 'it has again, at once')
   })
+})
+
+t.test('what an upstream runs is asked when somebody looks, and again after it was gone', async t => {
+  const drained = new Set(['c'])
+  const nodes = { drained, onDrained: () => () => undefined }
+  const { heads, requestCount, responseOverrides, disconnects, nodeOf, recordCall, advance } = openModelHeads(
+    ['a', 'b', 'c'],
+    undefined,
+    {},
+    {},
+    { nodes },
+  )
+  let version: string | undefined = 'Geth/host-7.internal/v1.13.5-stable-916d6a44/linux-amd64/go1.21'
+  responseOverrides.set('a', (method, params) => (method === 'web3_clientVersion' ? version : nodeOf('a').answer(method, params)))
+  responseOverrides.set('b', (method, params) => (method === 'web3_clientVersion' ? undefined : nodeOf('b').answer(method, params)))
+  const asked = () => requestCount('web3_clientVersion')
+  const clients = () => heads.status.upstreams.map(({ client }) => client)
+  await recordCall()
+  t.equal(asked(), 0, 'calls ask nothing')
+  await heads.refresh()
+  t.same(clients(), ['Geth v1.13.5-stable-916d6a44', undefined, undefined], 'a node may be named after its host')
+  t.equal(asked(), 2, 'not of a drained one')
+  t.same(
+    heads.status.upstreams.map(({ usable }) => usable),
+    [true, true, true],
+    'who does not say it is asked for calls all the same',
+  )
+  await heads.refresh()
+  t.equal(asked(), 2)
+  await advance(60_000)
+  await heads.refresh()
+  t.equal(asked(), 3, 'that which has not answered')
+  version = 'reth/v1.0.0'
+  disconnects.set('a', 1)
+  await advance(60_000)
+  await heads.refresh()
+  t.same(clients(), ['reth v1.0.0', undefined, undefined])
+  for (const [result, client] of [
+    ['Nethermind/v1.25.4+20b10b35/linux-x64/dotnet8.0.2', 'Nethermind v1.25.4+20b10b35'],
+    ['anvil/v0.2.0', 'anvil v0.2.0'],
+    ['erigon/2.60.1/linux-amd64/go1.21.6', 'erigon 2.60.1'],
+    ['https://user:secret@node.example/v3/0123456789', undefined],
+    [`Geth/v${'1'.repeat(100)}`, undefined],
+    ['Ge\u001b[31mth/v1.0', undefined],
+    ['geth', undefined],
+    [7, undefined],
+    [undefined, undefined],
+  ] as const)
+    t.equal(parseClient(result), client)
 })

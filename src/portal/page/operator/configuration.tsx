@@ -1,14 +1,19 @@
 import { useSignal } from '@preact/signals'
-import type { ReceiverTestsJson } from '../../operations/alert-operations.ts'
+import { Fragment } from 'preact'
+import type { ReceiverTestsJson, ReceiversJson } from '../../operations/alert-operations.ts'
 import type { ConfigurationJson, ReloadJson } from '../../operator/configuration-routes.ts'
+import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
 import { Notice, Select, WhenLoaded } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { showToast } from '../components/toast.tsx'
+import { formatMoment } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
+import { DeliveryState } from './delivery-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.configuration
@@ -25,7 +30,7 @@ export const Configuration = () => {
         <>
           <Pending configuration={configuration} readAgain={loaded.reload} />
           <Level level={configuration.logLevel} onChanged={logLevel => loaded.show({ ...configuration, logLevel })} />
-          <OperatorAlertTest />
+          <OperatorAlerts />
           <Files configuration={configuration} />
         </>
       )}
@@ -33,48 +38,92 @@ export const Configuration = () => {
   )
 }
 
-/** Whether the receivers of `portal.operatorAlerts` get what they would be sent. */
-const OperatorAlertTest = () => {
-  const tests = useSignal<ReceiverTestsJson['tests'] | undefined>(undefined)
+/** Who is told of problems, and whether they get it. */
+const OperatorAlerts = () => {
+  const found = useRequest<ReceiversJson>('/operator-alerts')
+  const tests = useSignal<ReceiverTestsJson['tests']>([])
   const { error, isSending, submit } = useSubmit(async () => {
     tests.value = (await request<ReceiverTestsJson>('POST', '/operator-alerts/test')).tests
   })
+  const hasReceivers = (found.data.value?.receivers.length ?? 0) > 0
   return (
     <div>
       <div class="section-heading">
         <h2>{text.alerts}</h2>
-        <form class="buttons" onSubmit={submit}>
-          <button type="submit" class="quiet" disabled={isSending.value}>
-            {text.test}
-          </button>
-        </form>
-      </div>
-      <p class="lead">{text.alertsHelp}</p>
-      <Notice text={error.value?.message} />
-      <div role="status">
-        {tests.value?.length === 0 && <p>{text.noReceivers}</p>}
-        {tests.value !== undefined && tests.value.length > 0 && (
-          <Table
-            caption={text.alerts}
-            keyOf={({ channel, receiver }) => `${channel} ${receiver}`}
-            rows={tests.value}
-            columns={[
-              { title: text.receiver, cell: ({ receiver }) => receiver },
-              {
-                title: text.result,
-                cell: ({ isDelivered, status }) => (
-                  <>
-                    <Badge tone={isDelivered ? 'ok' : 'danger'}>{isDelivered ? text.delivered : text.notDelivered}</Badge> {status}
-                  </>
-                ),
-              },
-            ]}
-          />
+        {hasReceivers && (
+          <form class="buttons" onSubmit={submit}>
+            <button type="submit" class="quiet" disabled={isSending.value}>
+              {text.test}
+            </button>
+          </form>
         )}
       </div>
+      <WhenLoaded from={found} skeleton={<Skeleton height={4} />}>
+        {({ enabled, receivers }) =>
+          receivers.length === 0 ? (
+            <p class="lead">{text.noReceivers}</p>
+          ) : (
+            <>
+              <p class="lead">{text.alertsHelp}</p>
+              {!enabled && <Notice text={operatorTexts.alerts.notEnabled} />}
+              <Receivers receivers={receivers} tests={tests.value} />
+            </>
+          )
+        }
+      </WhenLoaded>
+      <Notice text={error.value?.message} />
     </div>
   )
 }
+
+interface ReceiversProps {
+  readonly receivers: ReceiversJson['receivers']
+  /** How the test messages ended, where some were sent. */
+  readonly tests: ReceiverTestsJson['tests']
+}
+
+const Receivers = ({ receivers, tests }: ReceiversProps) => (
+  <div role="status">
+    <Table
+      caption={text.alerts}
+      keyOf={({ channel, receiver }) => `${channel} ${receiver}`}
+      rows={receivers}
+      columns={[
+        { title: text.receiver, cell: ({ channel, receiver }) => `${receiver} (${text.channels[channel]})` },
+        { title: text.severity, cell: ({ severity }) => text.fromSeverity[severity] },
+        {
+          title: text.lastMessage,
+          cell: ({ last }) =>
+            last === null ? (
+              <span class="since">{text.nothingSent}</span>
+            ) : (
+              <>
+                {last.text}
+                <p>
+                  <DeliveryState {...last} /> <span class="since one-line">{formatMoment(last.created, now.value)}</span>
+                </p>
+              </>
+            ),
+        },
+        ...(tests.length === 0
+          ? []
+          : [
+              {
+                title: text.result,
+                cell: ({ channel, receiver }: ReceiversJson['receivers'][number]) =>
+                  tests
+                    .filter(each => each.channel === channel && each.receiver === receiver)
+                    .map(({ isDelivered, status }) => (
+                      <Fragment key={status}>
+                        <Badge tone={isDelivered ? 'ok' : 'danger'}>{isDelivered ? text.delivered : text.notDelivered}</Badge> {status}
+                      </Fragment>
+                    )),
+              },
+            ]),
+      ]}
+    />
+  </div>
+)
 
 interface PendingProps {
   readonly configuration: ConfigurationJson

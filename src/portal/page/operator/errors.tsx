@@ -7,7 +7,7 @@ import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatFirstAndLast, formatNumber, formatOutcome } from '../format.ts'
+import { formatFirstAndLast, formatMethod, formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -36,7 +36,19 @@ export const Errors = () => {
         {found !== undefined && (
           <Downloads
             name="errors"
-            titles={['network', 'outcome', 'code', 'byGateway', 'calls', 'callsOfNetwork', 'accounts', 'most', 'firstHour', 'lastHour']}
+            titles={[
+              'network',
+              'outcome',
+              'code',
+              'byGateway',
+              'calls',
+              'callsOfNetwork',
+              'accounts',
+              'most',
+              'firstHour',
+              'lastHour',
+              'methods',
+            ]}
             read={() => ({ json: found, rows: found.groups.map(cellsOf) })}
           />
         )}
@@ -51,10 +63,15 @@ export const Errors = () => {
   )
 }
 
-const cellsOf = ({ network, outcome, code, byGateway, calls, callsOfNetwork, accounts, most, firstHour, lastHour }: ErrorGroup) => [
+const cellsOf = ({ network, outcome, code, byGateway, calls, callsOfNetwork, accounts, most, ...group }: ErrorGroup) => [
   ...[network, outcome, code ?? '', String(byGateway), calls, callsOfNetwork, accounts],
-  ...[most.name || most.account, firstHour, lastHour],
+  ...[most.name || most.account, group.firstHour, group.lastHour],
+  group.methods.map(({ method, calls }) => `${method} ${calls}`).join(', '),
 ]
+
+/** Nodes have their own messages; and some outcomes are called by theirs. */
+const saysMore = ({ outcome, code, message }: Pick<ErrorGroup, 'outcome' | 'code' | 'message'>): boolean =>
+  code !== null && message.toLowerCase() !== formatOutcome(outcome).toLowerCase()
 
 interface ErrorTableProps {
   readonly groups: readonly ErrorGroup[]
@@ -71,9 +88,10 @@ export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
       { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
       {
         title: texts.usage.outcome,
-        cell: ({ network, outcome, code, byGateway }) => (
+        cell: ({ network, outcome, code, byGateway, ...group }) => (
           <>
             <Badge tone={toneOfFault({ byGateway })}>{formatOutcome(outcome, code)}</Badge>
+            {saysMore({ outcome, code, ...group }) && <p>{group.message}</p>}
             <p class="help">
               {text.fault} {byGateway ? text.ofGateway : text.ofCaller}
             </p>
@@ -87,7 +105,24 @@ export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
           </>
         ),
       },
-      { title: texts.errors.message, cell: ({ message }) => message },
+      {
+        title: text.methods,
+        cell: ({ network, outcome, methods, methodCount }) => (
+          <>
+            {methods.map(({ method, calls }) => (
+              <span key={method} class="line">
+                <MethodLink method={method} network={network} outcome={outcome} account={account} />{' '}
+                <span class="since">{formatNumber(calls)}</span>
+              </span>
+            ))}
+            {methodCount > methods.length && (
+              <span class="since">
+                {formatNumber(methodCount - methods.length)} {text.moreMethods}
+              </span>
+            )}
+          </>
+        ),
+      },
       { title: texts.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
       { title: text.share, isNumber: true, cell: ({ calls, callsOfNetwork }) => formatPart(calls / Math.max(1, callsOfNetwork)) },
       {
@@ -120,6 +155,27 @@ export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
     ]}
   />
 )
+
+interface MethodLinkProps {
+  readonly method: string
+  readonly network: string
+  readonly outcome: string
+  readonly account: string | undefined
+}
+
+/** To its logged calls: but methods that no network has are counted together. */
+const MethodLink = ({ method, network, outcome, account }: MethodLinkProps) => {
+  const name = formatMethod(method)
+  if (name !== method) return <>{name}</>
+  const code = <code>{method}</code>
+  return account === undefined ? (
+    <PageLink to={`/operator/requests?${new URLSearchParams({ outcome, method, network })}`}>{code}</PageLink>
+  ) : (
+    <FailedCallsLink account={account} of={{ network, method, outcome }}>
+      {code}
+    </FailedCallsLink>
+  )
+}
 
 const LastCalls = ({ account, network, outcome }: { readonly account: string; readonly network: string; readonly outcome: string }) => (
   <p class="one-line">

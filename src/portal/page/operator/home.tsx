@@ -6,9 +6,9 @@ import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
 import { LineCharts } from '../components/chart.tsx'
-import type { ChartSeries } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
+import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
@@ -19,11 +19,13 @@ import { formatAge, formatHours, formatLatency, formatMoment, formatNumber, form
 import { connectionProblem, useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { activityRanges, activityRangesMs, failedShareChart, line, rangeOf } from './activity-charts.ts'
+import { DeliveryState } from './delivery-state.tsx'
 import { DrainNode } from './drain-node.tsx'
 import { formatCount, formatMiB, formatRate, formatShare, inTheLast, toMiB, toneOfFailures } from './format-figures.ts'
 import { Incidents } from './incidents.tsx'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
-import { LastFailure, NodeTimes, NodeWhy, byProblem, toneOfNode, useNodes } from './node-state.tsx'
+import { FailedShare, LastFailure, NodeTimes, NodeWhy, byProblem, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -44,6 +46,7 @@ export const Home = () => {
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
         {found => <Figures {...found} isDown={nodes.data.value?.networks.some(({ state }) => state === 'down') === true} />}
       </WhenLoaded>
+      <Networks networks={nodes.data.value?.networks ?? []} overview={overview.data.value} />
       <Charts started={overview.data.value?.gateway.started} />
       <h2>{operatorTexts.incidents.title}</h2>
       <Incidents />
@@ -300,28 +303,64 @@ const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
   )
 }
 
-const rangesMs = { '1h': 3_600_000, '24h': 86_400_000 } as const
+/** More are on Nodes. */
+const maxNetworks = 20
+
+interface NetworksProps {
+  readonly networks: readonly NetworkNodes[]
+  readonly overview: OverviewJson | undefined
+}
+
+/** Each network on a line, those with problems first. */
+const Networks = ({ networks, overview }: NetworksProps) => {
+  if (networks.length === 0) return null
+  const traffics = new Map(overview?.networks.map(each => [each.name, each]))
+  const seconds = overview?.seconds ?? 0
+  const trafficOf = ({ name }: NetworkNodes) => traffics.get(name)
+  return (
+    <>
+      <h2>{text.networks}</h2>
+      <Table
+        caption={text.networks}
+        keyOf={({ name }) => name}
+        rows={networks.toSorted(byProblem).slice(0, maxNetworks)}
+        columns={[
+          { title: operatorTexts.nodes.network, cell: ({ name }) => <NetworkLink name={name} /> },
+          { title: text.state, cell: ({ state }) => <StateBadge state={state} /> },
+          { title: operatorTexts.pages.nodes, cell: network => usableNodesOf(network) },
+          {
+            title: text.callsPerSecond,
+            isNumber: true,
+            cell: network => formatRate(seconds > 0 ? (trafficOf(network)?.calls ?? 0) / seconds : 0),
+          },
+          {
+            title: text.failed,
+            isNumber: true,
+            cell: network => <FailedShare network={network.name} traffic={trafficOf(network)} />,
+          },
+          { title: text.p95, isNumber: true, cell: network => formatLatency(trafficOf(network)?.p95Ms) },
+          { title: operatorTexts.nodes.head, isNumber: true, cell: network => <NewestBlock {...network} /> },
+        ]}
+      />
+      {networks.length > maxNetworks && (
+        <PageLink to="/operator/nodes">{`${text.allNetworks} (${formatNumber(networks.length)})`}</PageLink>
+      )}
+    </>
+  )
+}
 
 /** `started`: when the gateway did, which knows nothing of the time before. */
 const Charts = ({ started }: { readonly started: string | undefined }) => {
   const range = queryMember('range', '1h')
-  const shown = range.value === '24h' ? '24h' : '1h'
-  const rangeMs = rangesMs[shown]
+  const shown = rangeOf(range.value)
+  const rangeMs = activityRangesMs[shown]
   const activity = useRequest<ActivityJson>(`/overview/activity?range=${shown}`)
   const isYoung = started !== undefined && now.value - Date.parse(started) < rangeMs
   return (
     <>
       <div class="section-heading">
         <h2>{text.overTime}</h2>
-        <Segments
-          label={text.range}
-          options={[
-            { value: '1h', label: text.ranges['1h'] },
-            { value: '24h', label: text.ranges['24h'] },
-          ]}
-          value={shown}
-          onChange={range.set}
-        />
+        <Segments label={text.range} options={activityRanges} value={shown} onChange={range.set} />
       </div>
       {isYoung && (
         <p class="lead">
@@ -341,11 +380,9 @@ const Charts = ({ started }: { readonly started: string | undefined }) => {
                 {
                   title: text.callsPerSecond,
                   format: formatRate,
-                  series: [
-                    { id: text.calls, name: text.calls, points: calls.callsPerSecond, color: 'data' },
-                    { id: text.failedCalls, name: text.failedCalls, points: calls.failedPerSecond, color: 'danger' },
-                  ],
+                  series: [line(text.calls, calls.callsPerSecond)],
                 },
+                failedShareChart(calls),
                 {
                   title: text.latency,
                   format: formatLatency,
@@ -370,8 +407,6 @@ const Charts = ({ started }: { readonly started: string | undefined }) => {
     </>
   )
 }
-
-const line = (name: string, points: ChartSeries['points']): ChartSeries => ({ id: name, name, points, color: 'data' })
 
 const formatCores = (cores: number): string => cores.toFixed(2)
 
@@ -458,15 +493,6 @@ const Movers = ({ accounts: { movers, hour } }: AccountsProps) => (
       />
     )}
   </div>
-)
-
-type DeliveryJson = Pick<AccountOverviewJson['alerts'][number], 'state' | 'lastStatus'>
-
-const DeliveryState = ({ state, lastStatus }: DeliveryJson) => (
-  <>
-    <Badge tone={state === 'failed' ? 'danger' : state === 'delivered' ? 'ok' : 'neutral'}>{text.deliveryStates[state]}</Badge>
-    {state !== 'delivered' && lastStatus !== null && <p class="help">{lastStatus}</p>}
-  </>
 )
 
 /** Nothing where nobody is told, or of nothing. */

@@ -120,9 +120,9 @@ const hasNodes = (read: NodesAndProblemsJson | CurrentProblemsJson | undefined):
   read !== undefined && 'networks' in read
 
 /** Beside the name of the page that says more of them. */
-const countProblems = (found: readonly CurrentProblemJson[], count: number, [one, many]: readonly [string, string]) => ({
+const countProblems = (found: readonly CurrentProblemJson[], count: number, [one, many]: readonly [string, string], what = '') => ({
   count,
-  text: count === 1 ? one : many,
+  text: `${count === 1 ? one : many}${what && `: ${what}`}`,
   tone: found.some(({ severity }) => severity === 'critical')
     ? ('danger' as const)
     : found.some(({ severity }) => severity === 'warning')
@@ -141,7 +141,7 @@ const Pages = () => {
   const { problems: found = [], nodesWithProblems = [] } = read.data.value ?? {}
   const ofGateway = found.filter(each => !areOfNodes(each))
   const counts: Readonly<Record<string, ReturnType<typeof countProblems>>> = {
-    [text.pages.home]: countProblems(ofGateway, ofGateway.length, text.problemsOfGateway),
+    [text.pages.home]: countProblems(ofGateway, ofGateway.length, text.problemsOfGateway, ofGateway.map(each => each.text).join('; ')),
     [text.pages.nodes]: countProblems(found.filter(areOfNodes), nodesWithProblems.length, text.nodesWithProblems),
   }
   const shown =
@@ -150,7 +150,7 @@ const Pages = () => {
       : { path: pages[1].path, title: accountName, content: <AccountDetails key={accountName} name={accountName} /> }
   return (
     <Shell
-      owner={text.owner}
+      owner={session.value?.name ?? text.owner}
       person={gatewayHost}
       host={gatewayHost}
       pages={pages.map(each => ({ ...each, problems: counts[each.title] }))}

@@ -8,15 +8,18 @@ import type { Fact } from '../components/facts.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatLatency, formatNumber, formatSeconds, hourMs } from '../format.ts'
+import { Segments } from '../components/tabs.tsx'
+import { formatLatency, formatNumber, formatSeconds } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
+import { activityRanges, activityRangesMs, failedShareChart, rangeOf } from './activity-charts.ts'
 import { formatRate, formatShare } from './format-figures.ts'
 import { Incidents } from './incidents.tsx'
 import { RequestLink } from './links.tsx'
-import type { NetworkTraffic, NodeRow } from './node-rows.ts'
-import type { NetworkNodes } from './node-state.tsx'
-import { FailedShare, NodeTable } from './node-table.tsx'
+import type { NodeRow } from './node-rows.ts'
+import { FailedShare } from './node-state.tsx'
+import type { NetworkNodes, NetworkTraffic } from './node-state.tsx'
+import { NodeTable } from './node-table.tsx'
 import { operatorTexts } from './operator-texts.ts'
 import { WrongResults } from './wrong-results.tsx'
 
@@ -67,6 +70,7 @@ export const NetworkDetails = ({ network, rows, traffic, seconds, evidence, onCh
           onChanged={onChanged}
         />
       )}
+      <Turns upstreams={upstreams} />
       <WrongResults network={name} evidence={evidence} onChanged={onChanged} />
       <NodeCharts network={name} />
       <NodeErrors upstreams={upstreams} />
@@ -76,19 +80,48 @@ export const NetworkDetails = ({ network, rows, traffic, seconds, evidence, onCh
   )
 }
 
+/** Why each node gets the share that it has while all are usable. */
+const Turns = ({ upstreams }: Pick<NetworkNodes, 'upstreams'>) => {
+  const known = upstreams.filter(({ getsCalls }) => getsCalls !== null)
+  if (known.length === 0) return null
+  return (
+    <ul class="help">
+      {known.map(({ name, getsCalls }) => (
+        <li key={name}>{`${name} ${text.gets} ${getsCalls}.`}</li>
+      ))}
+    </ul>
+  )
+}
+
 const seriesColors = ['data', 'series-2', 'series-3', 'series-4', 'series-5', 'series-6', 'series-7', 'series-8']
 
 const NodeCharts = ({ network }: { readonly network: string }) => {
-  const activity = useRequest<ActivityJson>(`/overview/activity?${new URLSearchParams({ network })}`)
+  const range = queryMember('range', '1h')
+  const shown = rangeOf(range.value)
+  return (
+    <>
+      <div class="section-heading">
+        <h3>{operatorTexts.home.overTime}</h3>
+        <Segments label={operatorTexts.home.range} options={activityRanges} value={shown} onChange={range.set} />
+      </div>
+      <ActivityCharts key={shown} network={network} range={shown} />
+    </>
+  )
+}
+
+const ActivityCharts = ({ network, range }: { readonly network: string; readonly range: keyof typeof activityRangesMs }) => {
+  const activity = useRequest<ActivityJson>(`/overview/activity?${new URLSearchParams({ network, range })}`)
   return (
     <WhenLoaded from={activity} skeleton={<Skeleton height={14} />}>
-      {({ times, nodes }) => {
-        if (times.length < 2 || nodes.length === 0) return <p class="lead">{text.noHistory}</p>
+      {({ times, calls, nodes }) => {
+        if (times.length < 2 || nodes.length === 0)
+          return <p class="lead">{range === '24h' ? operatorTexts.home.noHistory[range] : text.noHistory}</p>
         return (
           <LineCharts
             times={times}
-            rangeMs={hourMs}
+            rangeMs={activityRangesMs[range]}
             charts={[
+              failedShareChart(calls),
               {
                 title: text.p95OfNodes,
                 format: formatLatency,

@@ -3,12 +3,9 @@ import type { NodeJson } from '../../operations/node-operations.ts'
 import type { CurrentProblemJson, NodesAndProblemsJson } from '../../operator/problems.ts'
 import type { OverviewJson } from '../../operator/overview-routes.ts'
 import { networkStateLabels, nodeConditionLabels } from '../../state-labels.ts'
-import { toneOfFailures } from './format-figures.ts'
 import { byProblem, rankOfNetwork } from './node-state.tsx'
-import type { NetworkNodes } from './node-state.tsx'
+import type { NetworkNodes, NetworkTraffic } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
-
-export type NetworkTraffic = OverviewJson['networks'][number]
 
 type NodeTraffic = NetworkTraffic['upstreams'][number]
 
@@ -60,9 +57,6 @@ export const nodeRows = ({ networks, overview, evidence, problems, nodesWithProb
 }
 
 const idOf = (network: string, node = ''): string => `${network}/${node}`
-
-/** As Home has it. */
-export const doCallsFail = (traffic: NetworkTraffic | undefined): boolean => traffic !== undefined && toneOfFailures(traffic) === 'danger'
 
 /** Each word stands in the name of the network or node, or in the state of one of them. */
 export const matches = ({ network, node }: NodeRow, search: string): boolean => {

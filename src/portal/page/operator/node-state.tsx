@@ -1,12 +1,15 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
+import type { OverviewJson } from '../../operator/overview-routes.ts'
 import type { CurrentProblemJson, NodesAndProblemsJson } from '../../operator/problems.ts'
 import { now } from '../clock.ts'
 import type { Tone } from '../components/badge.tsx'
-import { formatAgeSince, formatAuthor, formatMoment } from '../format.ts'
+import { formatAgeSince, formatAuthor, formatMoment, formatNumber } from '../format.ts'
 import type { Loaded } from '../request.ts'
-import { RequestLink } from './links.tsx'
+import { texts } from '../texts.ts'
+import { formatShare, toneOfFailures } from './format-figures.ts'
+import { ErrorsLink, RequestLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.nodes
@@ -98,4 +101,30 @@ export const NodeTimes = ({
     ...(condition === 'notUsable' && lastHead !== null ? [`${text.lastAnswer} ${formatMoment(lastHead.checkedAt, now.value)}`] : []),
   ]
   return parts.length === 0 ? null : <p class="help sentence">{parts.join('; ')}</p>
+}
+
+export type NetworkTraffic = OverviewJson['networks'][number]
+
+interface FailedShareProps {
+  readonly network: string
+  readonly traffic: NetworkTraffic | undefined
+}
+
+/** A link to what has failed, where something has. */
+export const FailedShare = ({ network, traffic }: FailedShareProps) => {
+  if (traffic === undefined) return <>{formatShare(null)}</>
+  const { outage } = traffic
+  const { calls, failedCalls } = outage ?? traffic
+  const share = formatShare(calls > 0 ? failedCalls / calls : null)
+  if (failedCalls === 0) return <span>{share}</span>
+  return (
+    <span class={outage !== null || toneOfFailures(traffic) === 'danger' ? 'error' : undefined}>
+      <ErrorsLink network={network}>
+        <span class="one-line">{share}</span>
+      </ErrorsLink>
+      {outage !== null && (
+        <span class="since one-line">{` ${texts.of} ${formatNumber(calls)} ${text.since} ${formatMoment(outage.since, now.value)}`}</span>
+      )}
+    </span>
+  )
 }

@@ -7,13 +7,12 @@ import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-st
 import { Table } from '../components/table.tsx'
 import { formatLatency, formatMoment, formatNumber } from '../format.ts'
 import { queryMember } from '../router.ts'
-import { texts } from '../texts.ts'
 import { DrainNode } from './drain-node.tsx'
-import { formatPart, formatShare } from './format-figures.ts'
-import { ErrorsLink, NetworkLink, NodeLink } from './links.tsx'
-import { byNetwork, doCallsFail, nextOrder, readOrder } from './node-rows.ts'
-import type { NetworkTraffic, NodeRow } from './node-rows.ts'
-import { LastFailure, NodeTimes, NodeWhy, nameClass, needsAttention, toneOfNode } from './node-state.tsx'
+import { formatPart } from './format-figures.ts'
+import { NetworkLink, NodeLink } from './links.tsx'
+import { byNetwork, nextOrder, readOrder } from './node-rows.ts'
+import type { NodeRow } from './node-rows.ts'
+import { FailedShare, LastFailure, NodeTimes, NodeWhy, nameClass, needsAttention, toneOfNode } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.nodes
@@ -89,6 +88,18 @@ export const NodeTable = ({ caption, rows, hasNetworks, chosen = '', onChanged }
   )
 }
 
+/** Below its name: what runs there, and its turn, where nodes have one. */
+const Identity = ({ node, hasTurns }: { readonly node: NodeJson; readonly hasTurns: boolean }) => {
+  const { client, place, weight, getsCalls } = node
+  const turn = !hasTurns || place === null ? [] : weight === null ? `${text.place} ${place}` : `${text.weight} ${formatNumber(weight)}`
+  const parts = [client ?? [], turn].flat()
+  return parts.length === 0 ? null : (
+    <p class="help" title={getsCalls ?? undefined}>
+      {parts.join(', ')}
+    </p>
+  )
+}
+
 const NodeName = ({ network, node, evidence, hasNetworks }: NodeRow & Pick<NodeTableProps, 'hasNetworks'>) => {
   if (node === undefined) return <>–</>
   return (
@@ -100,6 +111,7 @@ const NodeName = ({ network, node, evidence, hasNetworks }: NodeRow & Pick<NodeT
           {operatorTexts.wrongResults.attention}
         </Badge>
       )}
+      <Identity node={node} hasTurns={network.nodes > 1} />
     </>
   )
 }
@@ -152,30 +164,6 @@ const networkGroups = {
     },
   ],
 } as const
-
-interface FailedShareProps {
-  readonly network: string
-  readonly traffic: NetworkTraffic | undefined
-}
-
-/** A link to what has failed, where something has. */
-export const FailedShare = ({ network, traffic }: FailedShareProps) => {
-  if (traffic === undefined) return <>{formatShare(null)}</>
-  const { outage } = traffic
-  const { calls, failedCalls } = outage ?? traffic
-  const share = formatShare(calls > 0 ? failedCalls / calls : null)
-  if (failedCalls === 0) return <span>{share}</span>
-  return (
-    <span class={outage !== null || doCallsFail(traffic) ? 'error' : undefined}>
-      <ErrorsLink network={network}>
-        <span class="one-line">{share}</span>
-      </ErrorsLink>
-      {outage !== null && (
-        <span class="since one-line">{` ${texts.of} ${formatNumber(calls)} ${text.since} ${formatMoment(outage.since, now.value)}`}</span>
-      )}
-    </span>
-  )
-}
 
 const labelOf = (reason: string): string => (nodeReasonLabels as Readonly<Record<string, string>>)[reason] ?? reason
 

@@ -6,7 +6,7 @@ import { EmptyState } from '../components/empty-state.tsx'
 import { Outcome, RequestFacts } from '../components/request-facts.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatMoment, formatNumber } from '../format.ts'
+import { formatMoment, formatNumber, hourMs } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, queryMember, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -48,12 +48,14 @@ export const Requests = () => {
 /** Filters are those of the address. */
 const Latest = () => {
   const [outcome, network] = [queryMember('outcome', 'all'), queryMember('network')]
-  const [account, method] = [queryMember('account'), queryMember('method')]
+  const [account, method, node, code] = [queryMember('account'), queryMember('method'), queryMember('node'), queryMember('code')]
+  const [hours, from, to] = [queryMember('hours'), queryMember('from'), queryMember('to')]
   const overview = useRequest<OverviewJson>('/overview', Infinity)
   // That of the address may have no calls, or the names are yet to come.
   const networks = [...new Set([...(overview.data.value?.networks ?? []).map(({ name }) => name), network.value])].filter(Boolean)
-  const typed = { account: account.value, method: method.value }
-  const chosen = { outcome: outcome.value === 'all' ? '' : outcome.value, network: network.value, ...typed }
+  const typed = { account: account.value, method: method.value, node: node.value, code: code.value }
+  const time = { hours: hours.value, from: from.value, to: to.value }
+  const chosen = { outcome: outcome.value === 'all' ? '' : outcome.value, network: network.value, ...time, ...typed }
   const query = new URLSearchParams(Object.entries(chosen).filter(([, value]) => value !== '')).toString()
   const apply = (event: Event): void => {
     event.preventDefault()
@@ -74,6 +76,9 @@ const Latest = () => {
         />
         <TextField key={`account ${account.value}`} label={text.account} name="account" value={account.value} />
         <TextField key={`method ${method.value}`} label={texts.usage.method} name="method" value={method.value} />
+        <TextField key={`node ${node.value}`} label={operatorTexts.nodes.upstream} name="node" value={node.value} />
+        <TextField key={`code ${code.value}`} label={text.code} name="code" value={code.value} placeholder="-32602" />
+        <Time hours={hours.value} from={from.value} to={to.value} />
         <button type="submit" class="quiet">
           {text.show}
         </button>
@@ -82,6 +87,49 @@ const Latest = () => {
     </>
   )
 }
+
+const spans = Object.entries(text.ranges).map(([value, label]) => ({ value, label }))
+
+const betweenTimes = 'between'
+
+const minuteMs = 60_000
+
+interface TimeProps {
+  readonly hours: string
+  /** ISO 8601; empty: the time is chosen by `hours`. */
+  readonly from: string
+  readonly to: string
+}
+
+/** How far back, or from when until when: then the last hour at first. */
+const Time = ({ hours, from, to }: TimeProps) => {
+  const isBetween = from !== '' || to !== ''
+  const choose = (value: string): void => {
+    const end = minuteMs * Math.ceil(now.value / minuteMs)
+    const [first, last] = value === betweenTimes ? [end - hourMs, end].map(time => new Date(time).toISOString()) : []
+    changeQuery({ hours: value === betweenTimes ? '' : value, from: first ?? '', to: last ?? '' })
+  }
+  return (
+    <>
+      <Select label={operatorTexts.traffic.range} options={spans} value={isBetween ? betweenTimes : hours} onChange={choose} />
+      {isBetween && <TimeField label={`${operatorTexts.audit.from} (UTC)`} name="from" value={from} />}
+      {isBetween && <TimeField label={`${operatorTexts.audit.to} (UTC)`} name="to" value={to} />}
+    </>
+  )
+}
+
+/** The input has neither seconds nor a zone. */
+const TimeField = ({ label, name, value }: { readonly label: string; readonly name: 'from' | 'to'; readonly value: string }) => (
+  <div class="field">
+    <label for={`time-${name}`}>{label}</label>
+    <input
+      id={`time-${name}`}
+      type="datetime-local"
+      value={value.slice(0, 16)}
+      onChange={({ currentTarget }) => changeQuery({ [name]: currentTarget.value === '' ? '' : `${currentTarget.value}:00.000Z` })}
+    />
+  </div>
+)
 
 const LatestTable = ({ path, hasAccount }: { readonly path: string; readonly hasAccount: boolean }) => (
   <WhenLoaded from={useRequest<LatestRequestsJson>(path)} skeleton={<Skeleton height={14} />}>
