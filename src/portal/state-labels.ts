@@ -35,29 +35,17 @@ export const nodeReasonLabels: Readonly<Record<NodeReason, string>> = {
   slow: 'slow',
 }
 
-/** Problems of a gateway, by the names of their alert rules. */
-const gatewayProblemLabels: Readonly<Record<string, string>> = {
-  TollgateStoreFull: 'store nearly full',
-  TollgateWorkersMissing: 'workers missing',
-  TollgateMemoryForCallers: 'memory for callers nearly full',
-  TollgateSocketsRefused: 'sockets refused',
-  TollgateOpenFiles: 'many open files',
-  TollgateEventLoopLag: 'event loop late',
-  TollgateSharedCacheDown: 'shared cache down',
-  TollgateReloadFailed: 'reload refused',
-  TollgateJwtKeysUnavailable: 'keys of tokens not read',
-  TollgateCertificateExpires: 'certificate expires',
-}
+const kindLabels: Readonly<Record<string, string>> = { ...networkStateLabels, ...nodeConditionLabels, ...nodeReasonLabels }
 
-const kindLabels: Readonly<Record<string, string>> = {
-  ...networkStateLabels,
-  ...nodeConditionLabels,
-  ...nodeReasonLabels,
-  ...gatewayProblemLabels,
-}
-
-/** Of an incident: that of a plugin has its own name. */
-export const nameOfKind = (kind: string): string => kindLabels[kind] ?? kind
+/** Of an incident: that of a plugin has its own name, and `TollgateEventLoopLag`, an alert rule, is `event loop lag`. */
+export const nameOfKind = (kind: string): string =>
+  kindLabels[kind] ??
+  kind.replace(/^Tollgate[A-Z].*/, name =>
+    name
+      .slice(8)
+      .replace(/\B[A-Z]/g, ' $&')
+      .toLowerCase(),
+  )
 
 /** What calls came to, and what pages ask for of them. */
 export const outcomeLabels = {
