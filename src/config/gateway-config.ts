@@ -142,6 +142,21 @@ const operatorAlertsHaveReceiver: GatewayRule = source => {
   return [source.problemAt(path, 'portal.operatorAlerts tells nobody', 'add `mail` with addresses, or `webhooks`')]
 }
 
+const distinctTokens: GatewayRule = source => {
+  const tokens = source.valueAt(['admin', 'tokens'])
+  const holderByToken = new Map([[source.textAt(['admin', 'token']), 'admin.token']])
+  return Object.keys(isJsonObject(tokens) ? tokens : {}).flatMap(name => {
+    const path = ['admin', 'tokens', name]
+    const token = source.textAt(path)
+    const holder = holderByToken.get(token)
+    holderByToken.set(token, path.join('.'))
+    if (holder === undefined || !token) return []
+    return [
+      source.problemAt(path, `admin.tokens.${name} is the same token as ${holder}`, 'changes are recorded under the name of the token'),
+    ]
+  })
+}
+
 const knownSignUpPlan: GatewayRule = source => {
   const path = ['portal', 'signUp', 'plan']
   const plan = source.textAt(path)
@@ -190,6 +205,7 @@ const gatewayRules: readonly GatewayRule[] = [
   accessLogFileInFolder,
   usageWebhookRetention,
   operatorAlertsHaveReceiver,
+  distinctTokens,
   knownSignUpPlan,
   readableKeyFile,
   logoIsImage,
