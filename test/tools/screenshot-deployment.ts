@@ -221,9 +221,10 @@ const describeBlock = (number: number) => ({
   timestamp: hex(Math.floor((startedAt + (number - firstBlock) * blockTimeMs) / 1_000)),
 })
 
-const startNode = (chainId: number): Promise<FakeNode> =>
+const startNode = (chainId: number, client: string): Promise<FakeNode> =>
   startFakeNode({
     eth_chainId: { result: hex(chainId) },
+    web3_clientVersion: { result: client },
     eth_blockNumber: () => ({ result: hex(newestBlock()) }),
     eth_getBlockByNumber: ({ params: [tag] }) => ({
       result: describeBlock(
@@ -271,10 +272,13 @@ const startCalls = (gateway: GatewayProcess, key: string) => {
   return () => clearInterval(timer)
 }
 
+/** Of the nodes of each network. */
+const clients = ['Geth/v1.16.7-stable/linux-amd64/go1.25.1', 'reth/v1.8.2-9c30bf7/x86_64-unknown-linux-gnu']
+
 /** A gateway that is called while it runs. */
 export const openScreenshotDeployment = async () => {
   const nodes = new Map<NetworkName, readonly FakeNode[]>()
-  for (const name of networkNames) nodes.set(name, [await startNode(chains[name]), await startNode(chains[name])])
+  for (const name of networkNames) nodes.set(name, await Promise.all(clients.map(client => startNode(chains[name], client))))
   const [provider, mail] = [await startOidcProvider(), await startMailServer()]
   const deployment = createPortalDeployment('', {
     networks: networksOf(nodes),

@@ -123,7 +123,10 @@ export const FailedShare = ({ network, traffic }: FailedShareProps) => {
         <span class="one-line">{share}</span>
       </ErrorsLink>
       {outage !== null && (
-        <span class="since one-line">{` ${texts.of} ${formatNumber(calls)} ${text.since} ${formatMoment(outage.since, now.value)}`}</span>
+        <>
+          {' '}
+          <span class="since one-line">{`${texts.of} ${formatNumber(calls)} ${text.since} ${formatMoment(outage.since, now.value)}`}</span>
+        </>
       )}
     </span>
   )
