@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import type { GatewayConfig } from '../config/types.ts'
 import { effectivePlan } from '../services/accounts/effective-plan.ts'
 import type { AccountRow, DayTotals, StoreDetails } from '../store/store.ts'
 import { removedPlanLabel } from '../services/account-reports.ts'
@@ -30,49 +31,53 @@ export const createAuditCommand = (waitBetweenAttempts: () => Promise<unknown>):
     const {
       values: { config: dir, json },
     } = readArguments(args, [], commonOptions)
-    let rows: readonly AuditRow[] = []
+    /** By the ids of the accounts, in their order. */
+    const rows = new Map<string, AuditRow>()
+    const doubtful = (): readonly string[] => [...rows].filter(([, row]) => hasFaults(row)).map(([id]) => id)
     const code = await withStoreContext(dir, terminal, async ({ store, config: { plans } }) => {
-      const accounts = (await store.accounts()).map(account => {
-        const { id, name, plan } = account
-        return { id, name, plan, limit: effectivePlan(account, plans)?.dailyCredits ?? null }
-      })
-      rows = await auditAccounts(store, accounts)
-      for (let attempts = 1; attempts < maxAttempts && rows.some(hasFaults); attempts += 1) {
+      const audit = (accounts: readonly AccountRow[]) => auditAccounts({ store, plans }, accounts, rows)
+      await audit(await store.accounts())
+      for (let attempts = 1; attempts < maxAttempts && doubtful().length > 0; attempts += 1) {
         await waitBetweenAttempts()
-        const doubtful = accounts.filter((_, i) => hasFaults(rows[i]!))
-        const again = (await auditAccounts(store, doubtful)).values()
-        rows = rows.map(row => (hasFaults(row) ? again.next().value! : row))
+        const again: AccountRow[] = []
+        for (const id of doubtful()) {
+          // Its limit may be another one by now, and the account may be gone.
+          const account = await store.account(id)
+          if (account === undefined) rows.delete(id)
+          else again.push(account)
+        }
+        await audit(again)
       }
-      for (const line of json ? [JSON.stringify(rows)] : formatAudit(rows, terminal.styleOut)) terminal.out(line)
+      const found = [...rows.values()]
+      for (const line of json ? [JSON.stringify(found)] : formatAudit(found, terminal.styleOut)) terminal.out(line)
     })
-    return rows.some(hasFaults) ? exitCodes.failed : code
+    return doubtful().length > 0 ? exitCodes.failed : code
   },
 })
 
 export const auditCommand = createAuditCommand(() => setTimeout(attemptIntervalMs))
-
-interface AuditedAccount extends Pick<AccountRow, 'id' | 'name' | 'plan'>, Pick<Audit, 'limit'> {}
 
 interface AuditRow extends Audit {
   readonly account: string
   readonly plan: string
 }
 
-/** Read together, so that a store with a million accounts takes a minute or two, and the answers little memory. */
+/** Read together: 100,000 accounts on a Redis take 8 s in place of 28. More would take more memory for the answers. */
 const accountsPerRead = 200
 
-/** In the order of the accounts. */
 const auditAccounts = async (
-  store: Pick<StoreDetails, 'dayTotalsOf'>,
-  accounts: readonly AuditedAccount[],
-): Promise<readonly AuditRow[]> => {
-  const rows: AuditRow[] = []
+  { store, plans }: { readonly store: Pick<StoreDetails, 'dayTotalsOf'> } & Pick<GatewayConfig, 'plans'>,
+  accounts: readonly AccountRow[],
+  rows: Map<string, AuditRow>,
+): Promise<void> => {
   for (let from = 0; from < accounts.length; from += accountsPerRead) {
     const some = accounts.slice(from, from + accountsPerRead)
     const totals = await store.dayTotalsOf(some.map(({ id }) => id))
-    rows.push(...some.map(({ name, plan, limit }, i) => ({ account: name, plan, ...auditDay(totals[i]!, limit) })))
+    some.forEach((account, i) => {
+      const limit = effectivePlan(account, plans)?.dailyCredits ?? null
+      rows.set(account.id, { account: account.name, plan: account.plan, ...auditDay(totals[i]!, limit) })
+    })
   }
-  return rows
 }
 
 /** One account's day as its leases and its counted calls have it, and where they disagree. */

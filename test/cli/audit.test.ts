@@ -134,6 +134,19 @@ t.test('more leased than the limit is exit code 1', async t => {
   t.match(await run(audit, '--json'), { code: 0, out: [/"plan":"core","limit":null,"leased":800/] })
 })
 
+t.test('a limit that is raised, or an account that is removed, while the audit waits is no disagreement', async t => {
+  const { ledger, usage, charge, run, id, store } = await openAuditFixture(t)
+  await charge(800)
+  await usage.stop()
+  await ledger.stop()
+  const setCredits = (credits: string) => run(accountsCommand, 'set', 'alice', '--credits', credits)
+  await setCredits('799')
+  t.match(await run(createAuditCommand(() => setCredits('800'))), { code: 0 })
+  await setCredits('799')
+  await store.changeAccount(id, { deleteAt: 9 })
+  t.match(await run(createAuditCommand(() => store.removeAccount(id, 9))), { code: 0 })
+})
+
 t.test('a pipe gets all rows of many accounts: the command ends once they are read', async t => {
   const { dir, store } = await openAuditFixture(t)
   const add = (_: unknown, i: number) => store.addAccount({ id: `acc_${i}`, name: `account${i}`, plan: 'core', created: 1 })
