@@ -6,16 +6,11 @@ import type { FilterValues } from './used-filters.ts'
 import { mapKinds } from './subscription.ts'
 import type { Subscriber, Subscription, SubscriptionKind, Topic } from './subscription.ts'
 
-declare module '../../src/plugin/call.ts' {
-  interface OriginState {
-    /** The subscriptions of a WebSocket, by id. */
-    subscriptions?: Map<string, Subscription>
-  }
-}
-
 /** All subscriptions of one network in this process, until they are removed or their WebSockets close. */
 export class SubscriptionRegistry {
   readonly #byKind: Readonly<Record<SubscriptionKind, Set<Subscription>>> = mapKinds(() => new Set())
+  /** By the state of a WebSocket, and by id. Not a member of that state: a reload may open another registry, which has those of its own. */
+  readonly #bySocket = new WeakMap<Origin['state'], Map<string, Subscription>>()
   readonly #begunCounts: Record<SubscriptionKind, number> = { ...mapKinds(() => 0) }
   readonly #countByAccount = new Map<string, number>()
   readonly #gauges: Readonly<Record<SubscriptionKind, Gauge>>
@@ -32,6 +27,11 @@ export class SubscriptionRegistry {
     return this.#byKind[kind]
   }
 
+  /** Undefined when the WebSocket has no such subscription. */
+  find({ state }: Origin, id: string): Subscription | undefined {
+    return this.#bySocket.get(state)?.get(id)
+  }
+
   /** Why this subscriber may have no further subscription. */
   limitOf(topic: Topic, { account }: Subscriber, maxPerAccount: number): string | undefined {
     if ((this.#countByAccount.get(account.id) ?? 0) >= maxPerAccount) return `at most ${maxPerAccount} of one account`
@@ -44,9 +44,8 @@ export class SubscriptionRegistry {
   add(subscription: Subscription): void {
     const { origin, account } = subscription.subscriber
     const { state, signal } = origin
-    if (state.subscriptions === undefined && !signal.aborted) onAbort(signal, () => this.#removeAllOf(origin))
-    const ofSocket = (state.subscriptions ??= new Map<string, Subscription>())
-    ofSocket.set(subscription.id, subscription)
+    if (!this.#bySocket.has(state) && !signal.aborted) onAbort(signal, () => this.#removeAllOf(origin))
+    getOrCreate(this.#bySocket, state, () => new Map<string, Subscription>()).set(subscription.id, subscription)
     this.#countByAccount.set(account.id, (this.#countByAccount.get(account.id) ?? 0) + 1)
     this.#filterValues.add(account.id, filterOf(subscription.topic))
     if (signal.aborted) this.remove(subscription)
@@ -54,15 +53,14 @@ export class SubscriptionRegistry {
 
   /** It gets each event from now on. False when it has been removed meanwhile. */
   activate(subscription: Subscription): boolean {
-    const { state } = subscription.subscriber.origin
-    if (state.subscriptions?.has(subscription.id) !== true) return false
+    if (!this.#has(subscription)) return false
     this.#byKind[subscription.kind].add(subscription)
     return true
   }
 
   /** The caller has been sent the id: its events are sent from now on. */
   begin(subscription: Subscription): void {
-    if (subscription.subscriber.origin.state.subscriptions?.has(subscription.id) !== true) return
+    if (!this.#has(subscription)) return
     subscription.begin()
     this.#addToGauge(subscription.kind, 1)
   }
@@ -70,7 +68,7 @@ export class SubscriptionRegistry {
   /** False when it was removed before. */
   remove(subscription: Subscription): boolean {
     const { kind, subscriber } = subscription
-    if (subscriber.origin.state.subscriptions?.delete(subscription.id) !== true) return false
+    if (this.#bySocket.get(subscriber.origin.state)?.delete(subscription.id) !== true) return false
     this.#byKind[kind].delete(subscription)
     const count = getOrCreate(this.#countByAccount, subscriber.account.id, () => 1) - 1
     this.#filterValues.remove(subscriber.account.id, filterOf(subscription.topic))
@@ -82,8 +80,12 @@ export class SubscriptionRegistry {
     return true
   }
 
+  #has({ id, subscriber: { origin } }: Subscription): boolean {
+    return this.find(origin, id) !== undefined
+  }
+
   #removeAllOf({ state }: Origin): void {
-    for (const subscription of state.subscriptions?.values() ?? []) this.remove(subscription)
+    for (const subscription of this.#bySocket.get(state)?.values() ?? []) this.remove(subscription)
   }
 
   #addToGauge(kind: SubscriptionKind, change: 1 | -1): void {

@@ -102,8 +102,8 @@ export class Subscriptions {
   }
 
   /** False when the origin has no such subscription. */
-  unsubscribe({ state }: Origin, id: string): boolean {
-    const subscription = state.subscriptions?.get(id)
+  unsubscribe(origin: Origin, id: string): boolean {
+    const subscription = this.#registry.find(origin, id)
     return subscription !== undefined && this.#registry.remove(subscription)
   }
 

@@ -25,6 +25,28 @@ t.test('a subscription', async t => {
     }
   })
 
+  t.test('of a WebSocket that had others before a reload opened the subscriptions anew is removed when the WebSocket closes', async t => {
+    const open = () => {
+      const removed: Subscription[] = []
+      return {
+        removed,
+        registry: new SubscriptionRegistry({ metrics: createMetricsRegistry() }, new FilterValues(), each => removed.push(each)),
+      }
+    }
+    const [before, after] = [open(), open()]
+    const socket = openPushSocket()
+    const [old, current] = [socket.subscription(), socket.subscription()]
+    before.registry.add(old)
+    t.equal(before.registry.remove(old), true)
+    after.registry.add(current)
+    t.equal(after.registry.activate(current), true)
+    t.equal(before.registry.find(current.subscriber.origin, current.id), undefined)
+    socket.signal.abort()
+    t.same([before.removed, after.removed], [[old], [current]])
+    t.equal(after.registry.of('newHeads').size, 0)
+    t.equal(after.registry.limitOf(current.topic, openPushSocket().subscription().subscriber, 1), undefined, 'it does not count')
+  })
+
   t.test('gets no event after it has been removed', async t => {
     const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, new FilterValues(), () => undefined)
     const { subscription, sent } = openPushSocket()
