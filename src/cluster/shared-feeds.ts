@@ -44,6 +44,9 @@ export class WorkerFeeds implements Feeds {
   }
 }
 
+/** Of all feeds of this process: what is for the heads of a network must not reach those that a reload has opened anew. */
+let runCount = 0
+
 /** One feed of the primary, for a worker. */
 class WorkerFeedSource implements FeedSource {
   readonly #feed: FeedKind
@@ -56,7 +59,7 @@ class WorkerFeedSource implements FeedSource {
   }
 
   async start(onStarted: () => void): Promise<boolean> {
-    this.#run += 1
+    this.#run = runCount += 1
     return (await this.#call(isStarted => void (isStarted && onStarted()))) === true
   }
 

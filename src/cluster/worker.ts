@@ -145,7 +145,8 @@ export class WorkerNetworks implements HeadsSource {
       reply()
     },
     shared: ({ network, version }) => this.#newest(network)?.reports.setSharedVersion(version),
-    feed: ({ network, feed, run, steps }) => this.#newest(network)?.feeds.handle(feed, run, steps),
+    // Also to heads that are not the newest: they are told that their feeds have ended, as the primary follows the network otherwise.
+    feed: ({ network, feed, run, steps }) => this.#heads.get(network)?.forEach(({ feeds }) => feeds.handle(feed, run, steps)),
   }
   /**
    * A reload to another chain ID, block time or kind of node opens the heads of a network anew. The primary knows the newest; when these close

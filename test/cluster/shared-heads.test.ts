@@ -3,7 +3,7 @@ import { Secret } from '../../src/plugin/secret.ts'
 import { ancestorAt } from '../support/model-chain.ts'
 import { connectWorker } from '../support/worker-channel.ts'
 import { WorkerNetworks } from '../../src/cluster/worker.ts'
-import type { HeadsStatus } from '../../src/services/chain-heads/index.ts'
+import type { ChainUpdate, HeadsStatus } from '../../src/services/chain-heads/index.ts'
 import { openCluster, targetsOf } from './model-cluster.ts'
 
 /** What workers know: when it began is known where upstreams are asked. */
@@ -250,7 +250,7 @@ t.test('several workers', async t => {
 })
 
 t.test('a reload that opens the heads of a network anew, with another block time', async t => {
-  const open = async (next = targetsOf('a'), answered?: { readonly safe: number }) => {
+  const open = async (next = targetsOf('a'), answered?: { readonly safe: number }, isListening = false) => {
     const { sharedHeads, ...cluster } = openCluster()
     const { chain, clock, log, metrics, nodeOf, upstreamClient, deliverAll, advance } = cluster
     const { worker, primary } = connectWorker(clock)
@@ -264,6 +264,17 @@ t.test('a reload that opens the heads of a network anew, with another block time
     }
     const running = openHeads(1000)
     await deliverAll()
+    const seen: (number | 'end')[] = []
+    const listener = {
+      onUpdate: ({ added }: ChainUpdate) => seen.push(...added.map(({ number }) => number)),
+      onEnd: () => seen.push('end'),
+    }
+    const listen = async () => {
+      const { isStarted } = running.heads.feeds.headers.subscribe(listener)
+      await deliverAll()
+      return isStarted
+    }
+    if (isListening) await listen()
     if (answered !== undefined) {
       running.heads.recordActivity()
       await deliverAll()
@@ -278,7 +289,7 @@ t.test('a reload that opens the heads of a network anew, with another block time
       await advance(3000)
       return { head: heads.status.head, number: chain.tip.number }
     }
-    return { running, prepared, nextHead }
+    return { running, prepared, nextHead, seen, listen }
   }
 
   t.test('takes over when it is committed', async t => {
@@ -298,5 +309,14 @@ t.test('a reload that opens the heads of a network anew, with another block time
     prepared.stop()
     const { head, number } = await nextHead(running.heads)
     t.equal(head, number)
+  })
+
+  t.test('ends the feeds of the old heads, which begin anew where it is abandoned', async t => {
+    const { running, prepared, nextHead, seen, listen } = await open(undefined, undefined, true)
+    prepared.stop()
+    t.same(seen, ['end'])
+    t.equal(await listen(), true)
+    const { number } = await nextHead(running.heads)
+    t.same(seen, ['end', number])
   })
 })
