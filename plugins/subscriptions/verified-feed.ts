@@ -169,7 +169,7 @@ class VerificationQueue implements FeedListener {
     return this.#queue.slice(1).some(({ update }) => update.removed.some(each => each.hash === hash))
   }
 
-  /** Passes on the first update with the blocks that are verified; the others are removed by a later update, which loses them. */
+  /** Passes on the first update with the blocks that are verified; the next update that removes one of the others loses it. A block may come back. */
   #pass(texts: readonly string[]): void {
     const first = this.#queue.shift()
     if (first === undefined) return
@@ -178,7 +178,7 @@ class VerificationQueue implements FeedListener {
     if (dropped.size > 0)
       this.#queue = this.#queue.map(({ update, onPassed }) => ({
         onPassed,
-        update: { ...update, removed: update.removed.filter(({ hash }) => !dropped.has(hash)) },
+        update: { ...update, removed: update.removed.filter(({ hash }) => !dropped.delete(hash)) },
       }))
     const verified = this.#options.events.logsVerifiedBy()
     const published = added.slice(0, texts.length).map((block, i) => ({ ...block, json: texts[i]!, verified }))

@@ -97,6 +97,17 @@ t.test('a feed whose blocks are verified', async t => {
     t.same(events.at(-1), '-b2')
   })
 
+  t.test('takes a block back that has come back and was published then', async t => {
+    let attempts = 0
+    const { publish, events, clock } = openFeed(async ({ hash }) => (hash === 'a2' && (attempts += 1) === 1 ? undefined : 'ok'))
+    publish([block(1), block(2)])
+    publish([block(2, 'b')], [block(2)])
+    publish([block(2)], [block(2, 'b')])
+    publish([block(2, 'c')], [block(2)])
+    await settle(clock)
+    t.same(events, ['+a1 ok', '+b2 ok', '-b2', '+a2 ok', '-a2', '+c2 ok'])
+  })
+
   t.test('ends where a block cannot be verified for a minute', async t => {
     const { publish, events, clock, sources } = openFeed(() => undefined)
     publish([block(1)])
