@@ -90,8 +90,8 @@ export const systemMetricDefinitions = {
   alertDeliveries: {
     name: 'tollgate_alert_deliveries_total',
     type: 'counter',
-    labels: ['channel', 'result'],
-    help: 'Attempts to tell accounts that they have reached a threshold of their credits. The channel is "webhook" or "email"; the result is "delivered", "retried" or "failed".',
+    labels: ['recipient', 'channel', 'result'],
+    help: 'Attempts to deliver alerts. The recipient is "account" or "operators", the channel "webhook" or "email", and the result "delivered", "retried", or "failed" once a day of attempts is over.',
   },
   usageWebhookMessages: {
     name: 'tollgate_usage_webhook_messages_total',

@@ -136,7 +136,11 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
       'tollgate_usage_webhook_messages_total{result="delivered"}': '7x200',
     },
   ],
-  TollgateAlertsUndelivered: [8, { 'tollgate_alert_deliveries_total{channel="email",result="failed"}': '0x5 1x5' }],
+  TollgateAlertsUndelivered: [8, { 'tollgate_alert_deliveries_total{recipient="account",channel="email",result="failed"}': '0x5 1x5' }],
+  TollgateOperatorAlertsUndelivered: [
+    8,
+    { 'tollgate_alert_deliveries_total{recipient="operators",channel="email",result="failed"}': '0x5 1x5' },
+  ],
 }
 
 t.test('each alert fires, and no other with it', { skip: hasProgram('promtool') ? false : 'promtool is not installed' }, async t => {

@@ -14,6 +14,7 @@ import { describeAlert, formatMessage, summarizeAlert } from './message-format.t
 import { sendWebhookMessage } from './webhook-message.ts'
 import type { WebhookSender, WebhookTarget } from './webhook-message.ts'
 import type { DeliveryOutcome } from './webhook-request.ts'
+import { operatorsId } from './webhook-signature.ts'
 
 export interface DelivererOptions extends WebhookSender {
   readonly log: Log
@@ -50,7 +51,8 @@ export class Deliverer {
     // Each delivery in flight listens.
     setMaxListeners(Infinity, this.#stopping.signal)
     // From 0 on: increase() of Prometheus does not count what a counter begins with.
-    for (const channel of deliveryChannels) this.#attempts(channel, 'failed')
+    for (const recipient of ['account', 'operators'] as const)
+      for (const channel of deliveryChannels) this.#attempts(recipient, channel, 'failed')
   }
 
   /** Aborts requests in flight, and mail soon after; their deliveries stay pending. */
@@ -105,8 +107,8 @@ export class Deliverer {
     }
   }
 
-  #attempts(channel: DeliveryChannel, result: 'delivered' | 'retried' | 'failed') {
-    return this.#options.metrics.counter(metricDefinitions.alertDeliveries, { channel, result })
+  #attempts(recipient: 'account' | 'operators', channel: DeliveryChannel, result: 'delivered' | 'retried' | 'failed') {
+    return this.#options.metrics.counter(metricDefinitions.alertDeliveries, { recipient, channel, result })
   }
 
   /** The delivery after this attempt. */
@@ -116,13 +118,13 @@ export class Deliverer {
     const nextAttempt = now + backoffDelayMs(deliveryRetryDelays, attempts)
     const attempted = { ...delivery, attempts, nextAttempt, lastAttempt: now, lastStatus: status }
     if (!isDelivered && nextAttempt > delivery.created + maxDeliveryAgeMs) return this.#giveUp(attempted)
-    this.#attempts(delivery.channel, isDelivered ? 'delivered' : 'retried').add()
+    this.#attempts(recipientOf(delivery), delivery.channel, isDelivered ? 'delivered' : 'retried').add()
     return isDelivered ? { ...attempted, state: 'delivered' } : attempted
   }
 
   #giveUp(delivery: Delivery): Delivery {
     const { account, channel, attempts, lastStatus: status, created } = delivery
-    this.#attempts(channel, 'failed').add()
+    this.#attempts(recipientOf(delivery), channel, 'failed').add()
     this.#options.log.warn({ event: 'alert-undelivered', account, channel, attempts, status, since: isoTime(created) }, undelivered)
     return { ...delivery, state: 'failed' }
   }
@@ -132,6 +134,8 @@ export const mailOutcome = (isDelivered: boolean): DeliveryOutcome => ({
   isDelivered,
   status: isDelivered ? 'accepted by the mail server' : 'not accepted by the mail server',
 })
+
+const recipientOf = ({ account }: Delivery) => (account === operatorsId ? 'operators' : 'account')
 
 const undelivered = 'alert could not be delivered within a day: its receiver is not told'
 
