@@ -1,12 +1,10 @@
 import type { Address, GatewayConfig } from '../config/types.ts'
 import { describeNetworks } from '../core/dry-run.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
-import { openOperatorListener, openPortalListener } from '../core/listeners.ts'
-import { recordIncidents } from '../portal/index.ts'
+import { openDashboards } from '../core/dashboards.ts'
+import type { DashboardSource, Dashboards } from '../core/dashboards.ts'
 import { closeAll } from '../core/open-services.ts'
 import type { Closers } from '../core/open-services.ts'
-import type { PortalListener, PortalOptions } from '../portal/index.ts'
-import type { AdminOptions } from '../server/index.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
 import { networkStatuses } from '../server/network-status.ts'
 import { systemClock } from '../services/clock.ts'
@@ -30,7 +28,7 @@ export interface PrimaryConfig {
   listeners: Pick<PrimaryListeners, 'reload'> | undefined
 }
 
-interface PrimaryListenerContext extends Pick<AdminOptions, 'isReady' | 'accessLog' | 'logLevel' | 'reloader'>, Pick<PortalOptions, 'tls'> {
+interface PrimaryListenerContext extends Pick<DashboardSource, 'isReady' | 'accessLog' | 'logLevel' | 'reloader' | 'tls'> {
   /** The address on which workers accept calls. */
   readonly rpc: Address
   readonly sharedHeads: SharedHeads
@@ -39,9 +37,7 @@ interface PrimaryListenerContext extends Pick<AdminOptions, 'isReady' | 'accessL
   readonly log: RootLog
 }
 
-interface PrimaryListeners extends Pick<Gateway, 'urls'> {
-  /** `current` has been replaced. */
-  reload(): void
+interface PrimaryListeners extends Pick<Gateway, 'urls'>, Pick<Dashboards, 'reload'> {
   stop(): Promise<void>
 }
 
@@ -50,10 +46,10 @@ interface PrimaryListeners extends Pick<Gateway, 'urls'> {
  * StoreError, nothing left open.
  */
 export const openPrimaryListeners = async (
-  { gateway }: ValidConfig,
   current: PrimaryConfig,
-  { rpc, tls, sharedHeads, pool, metrics, log, ...context }: PrimaryListenerContext,
+  { rpc, sharedHeads, pool, metrics, log, ...context }: PrimaryListenerContext,
 ): Promise<PrimaryListeners> => {
+  const { gateway } = current
   const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen))
   const readNetworks = async () => {
     const [nodes, problems] = await Promise.all([pool.nodes(), pool.problems()])
@@ -65,72 +61,29 @@ export const openPrimaryListeners = async (
   }
   const closers: Closers = []
   const stop = () => closeAll(closers, log)
+  const openSharedStore = openOnce(() => openStore(gateway.store, systemClock))
+  closers.push(async () => (await openSharedStore.opened())?.close())
+  const source = {
+    ...context,
+    metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
+    ownMetrics: metrics,
+    traffic: async () => [...(await pool.traffic()), readProcessTraffic(metrics)],
+    store: lazyStore(openSharedStore),
+    openStore: openSharedStore,
+    networks: current.networks,
+    rpcUrl,
+    describeMethods: () => describeNetworks(current),
+    readNetworks,
+    networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock),
+    refreshHeads: () => sharedHeads.refresh(),
+    clock: systemClock,
+    log,
+  }
   try {
-    const openOperatorStore = openOnce(() => openStore(gateway.store, systemClock))
-    closers.push(async () => (await openOperatorStore.opened())?.close())
-    const describeMethods = () => describeNetworks(current)
-    const readMetrics = async () => mergeMetrics([...(await pool.metrics()), metrics.families()])
-    const incidents = recordIncidents({ clock: systemClock, log, observedNetworks: readNetworks })
-    closers.push(incidents.stop)
-    let portal: PortalListener | undefined
-    const admin = await openOperatorListener(gateway, {
-      ...context,
-      incidents: incidents.whenOpen,
-      async networks() {
-        await sharedHeads.refresh()
-        return readNetworks()
-      },
-      metrics: readMetrics,
-      traffic: async () => [...(await pool.traffic()), readProcessTraffic(metrics)],
-      ownMetrics: metrics,
-      store: lazyStore(openOperatorStore),
-      describeMethods,
-      reloadable: () => current.gateway,
-      portalUrl: () => portal?.url,
-      clock: systemClock,
-      log,
-    })
-    if (admin !== undefined) closers.push(admin.stop)
-    portal = await openPrimaryPortal(
-      current,
-      {
-        rpcUrl,
-        tls,
-        networkStatuses: shareFor(maxStatusAgeMs, readNetworks, systemClock),
-        incidents: incidents.whenOpen,
-        describeMethods,
-        log,
-        metrics,
-      },
-      closers,
-    )
-    return {
-      urls: { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
-      reload() {
-        const { plans, requestLog } = current.gateway
-        portal?.reload({ networks: current.networks, plans, requestLog })
-      },
-      stop,
-    }
+    const { urls, reload } = await openDashboards(gateway, source, closers)
+    return { urls: { rpc: rpcUrl, ...urls }, reload, stop }
   } catch (error) {
     await stop()
     throw error
   }
-}
-
-/** With a connection to the store of its own, as calls are served by other processes. */
-const openPrimaryPortal = async (
-  current: PrimaryConfig,
-  options: Pick<PortalOptions, 'rpcUrl' | 'tls' | 'networkStatuses' | 'incidents' | 'describeMethods' | 'log' | 'metrics'>,
-  closers: Closers,
-): Promise<PortalListener | undefined> => {
-  const { listen, store: storeAddress } = current.gateway
-  if (listen.portal === undefined) return undefined
-  const clock = systemClock
-  const store = await openStore(storeAddress, clock)
-  closers.push(() => store.close())
-  const { gateway, networks } = current
-  const portal = await openPortalListener(gateway, { ...options, networks, store, clock })
-  if (portal !== undefined) closers.push(portal.stop)
-  return portal
 }

@@ -77,7 +77,7 @@ export const openPrimary = async (
     const reloader = new Reloader({ config, readConfig, prepareReload, log, metrics })
     let isDraining = false
     const isReady = () => !isDraining && pool.readyCount > 0
-    const listeners = await openPrimaryListeners(config, current, {
+    const listeners = await openPrimaryListeners(current, {
       isReady,
       rpc,
       tls,
@@ -123,7 +123,7 @@ const reloadWorkers =
         accessLog.reload(next.gateway.accessLog)
         current.gateway = gateway
         current.networks = next.networks
-        current.listeners?.reload()
+        current.listeners?.reload(gateway, next.networks)
       },
     }
   }

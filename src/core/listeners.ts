@@ -1,10 +1,9 @@
 import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
-import { openOperatorApp, openPortal, recordIncidents, recordStoreLimits } from '../portal/index.ts'
-import type { OperatorListenerAppOptions, PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
-import { openAdminListener, openRpcListener } from '../server/index.ts'
-import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '../server/index.ts'
+import type { PortalReload } from '../portal/index.ts'
+import { openRpcListener } from '../server/index.ts'
+import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
 import { networkStatuses } from '../server/network-status.ts'
-import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'
+import { openTlsCertificate } from '../server/tls-certificate.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
 import type { PluginProblems } from '../services/plugin-problems.ts'
@@ -12,12 +11,15 @@ import type { NodeStatuses } from '../services/node-status.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import type { TlsTexts } from '../services/tls-files.ts'
 import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
+import type { Store } from '../store/store.ts'
+import { openDashboards } from './dashboards.ts'
+import type { Dashboards } from './dashboards.ts'
 import { closeAll } from './open-services.ts'
 import type { Closers } from './open-services.ts'
 import type { RunningNetworks } from './running-networks.ts'
-import { version } from './version.ts'
 
-interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks' | 'tls'>, Pick<PortalOptions, 'store'> {
+interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks' | 'tls'> {
+  readonly store: Store
   readonly running: RunningNetworks
   readonly headsSource: HeadsSource
   readonly metrics: MetricsRegistry
@@ -31,7 +33,7 @@ interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks'
 }
 
 export interface Listeners extends Pick<RpcListener, 'enterLameDuck'> {
-  readonly urls: { readonly rpc: string; readonly portal?: string; readonly admin?: string }
+  readonly urls: Dashboards['urls'] & { readonly rpc: string }
   /** The networks that run, and these options, from now on. */
   reload(config: Pick<GatewayConfig, 'drain' | 'plans' | 'requestLog'>, networks: PortalReload['networks']): void
 }
@@ -57,141 +59,33 @@ export const openListeners = async (
       nodeStatuses.read(),
       pluginProblems.read(),
     )
-  const incidents = recordIncidents({ clock, log, observedNetworks: async () => readNetworks() })
-  afterCalls.push(incidents.stop)
-  let reloadable: ReturnType<OperatorListenerAppOptions['reloadable']> = config
-  let portal: PortalListener | undefined
-  const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))
-  const operator = await openOperatorListener(config, {
-    describeMethods,
+  const source = {
     isReady,
     reloader,
     accessLog,
-    clock,
-    log,
-    incidents: incidents.whenOpen,
-    async networks() {
-      await headsSource.refresh()
-      return readNetworks()
-    },
-    metrics: metrics.families,
-    traffic: async () => [readProcessTraffic(metrics)],
-    ownMetrics: metrics,
     logLevel: log,
+    metrics: metrics.families,
+    ownMetrics: metrics,
+    traffic: async () => [readProcessTraffic(metrics)],
     store,
-    reloadable: () => reloadable,
-    portalUrl: () => portal?.url,
-  })
-  if (operator !== undefined) afterCalls.push(operator.stop)
-  portal = await openPortalListener(config, {
+    openStore: async () => store,
     networks: networkConfigs,
-    store,
     tls,
     rpcUrl: rpc.url,
+    describeMethods: async () => new Map(running.current.map(network => [network.name, network.describeMethods()])),
+    readNetworks,
     networkStatuses: readNetworks,
-    incidents: incidents.whenOpen,
-    describeMethods,
+    refreshHeads: () => headsSource.refresh(),
     clock,
     log,
-    metrics,
-  })
-  if (portal !== undefined) afterCalls.push(portal.stop)
+  }
+  const dashboards = await openDashboards(config, source, afterCalls)
   return {
-    urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(operator && { admin: operator.url }) },
+    urls: { rpc: rpc.url, ...dashboards.urls },
     enterLameDuck: rpc.enterLameDuck,
-    reload({ drain, plans, requestLog }, networks) {
-      reloadable = { plans, requestLog }
-      rpc.reload(running.current, { drain })
-      portal?.reload({ networks, plans, requestLog })
+    reload(changed, networks) {
+      rpc.reload(running.current, { drain: changed.drain })
+      dashboards.reload(changed, networks)
     },
   }
 }
-
-interface OperatorListenerOptions
-  extends Omit<AdminOptions, 'operatorApp' | 'token' | 'tokens' | 'url' | 'trustedProxies'>,
-    Pick<OperatorListenerAppOptions, 'store' | 'reloadable' | 'describeMethods' | 'traffic' | 'incidents'> {
-  readonly log: RootLog
-  /** The URL of the listener of the dashboard; undefined without one. */
-  portalUrl(): string | undefined
-}
-
-/** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
-export const openOperatorListener = async (
-  { admin, listen, portal, store: storeAddress }: GatewayConfig,
-  { store, reloadable, describeMethods, portalUrl, traffic, incidents, ...options }: OperatorListenerOptions,
-): Promise<Listener | undefined> => {
-  if (listen.admin === undefined) return undefined
-  const { networks, metrics, ownMetrics, reloader, logLevel, clock, log } = options
-  const { token, tokens, url, tls } = admin
-  // Without a token nobody can sign in.
-  const operatorApp =
-    token &&
-    openOperatorApp({
-      store,
-      storeAddress,
-      reloadable,
-      describeMethods,
-      networks,
-      incidents,
-      url,
-      metrics,
-      traffic,
-      reloader,
-      logLevel,
-      version,
-      clock,
-      log,
-      dashboardUrl: () => portal.url ?? portalUrl(),
-      config: { listen, portal },
-      isTls: tls !== undefined,
-    })
-  const limits = storeAddress.kind === 'redis' ? recordStoreLimits({ store, metrics: ownMetrics, clock, log }) : undefined
-  const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
-  const appOptions = { ...options, token, tokens, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp?.serve }
-  const listener = await openAdminListener(listen.admin, appOptions, certificate).catch((error: unknown) => {
-    certificate?.stop()
-    void limits?.stop()
-    throw error
-  })
-  return {
-    url: listener.url,
-    async stop() {
-      await listener.stop()
-      certificate?.stop()
-      await limits?.stop()
-      await operatorApp?.close()
-    },
-  }
-}
-
-type PortalListenerOptions = Pick<
-  PortalOptions,
-  'networks' | 'store' | 'tls' | 'rpcUrl' | 'networkStatuses' | 'incidents' | 'describeMethods' | 'clock' | 'log' | 'metrics'
->
-
-/** Opens the dashboard for developers; undefined where none is configured. Rejects with ListenError. */
-export const openPortalListener = async (
-  {
-    listen: { portal: address, trustedProxies },
-    portal,
-    admin,
-    plans,
-    requestLog,
-    store: storeAddress,
-    usage: { retention },
-  }: GatewayConfig,
-  options: PortalListenerOptions,
-): Promise<PortalListener | undefined> =>
-  address &&
-  openPortal({
-    ...portal,
-    ...options,
-    operatorUrl: admin.url,
-    address,
-    trustedProxies,
-    plans,
-    requestLog,
-    storeAddress,
-    usageRetentionMs: retention,
-    version,
-  })
