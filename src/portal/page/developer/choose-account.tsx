@@ -2,9 +2,9 @@ import type { SignInChoiceJson } from '../../routes/session.ts'
 import { Notice } from '../components/controls.tsx'
 import { Brand } from '../components/shell.tsx'
 import { formatTime } from '../format.ts'
-import { developerTexts } from './developer-texts.ts'
+import { signedOutTexts } from './signed-out-texts.ts'
 
-const text = developerTexts.chooseAccount
+const text = signedOutTexts.chooseAccount
 
 interface ChooseAccountProps {
   readonly choice: SignInChoiceJson

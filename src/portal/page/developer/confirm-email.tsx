@@ -6,9 +6,9 @@ import { useSubmit } from '../components/form.tsx'
 import { Brand } from '../components/shell.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { request } from '../request.ts'
-import { developerTexts } from './developer-texts.ts'
+import { signedOutTexts } from './signed-out-texts.ts'
 
-const text = developerTexts.confirmEmail
+const text = signedOutTexts.confirmEmail
 
 /** Where the link of a confirmation leads. A button confirms: what scans mail opens links. */
 export const ConfirmEmail = () => {

@@ -9,11 +9,11 @@ import { connectionProblem, request, useRequest } from '../request.ts'
 import type { RequestError } from '../request.ts'
 import { navigate } from '../router.ts'
 import { announceSignIn } from '../session-end.ts'
-import { developerTexts } from './developer-texts.ts'
 import { ChooseAccount } from './choose-account.tsx'
 import { loadSession, refusedSignIn, session } from './developer-session.ts'
+import { signedOutTexts } from './signed-out-texts.ts'
 
-const text = developerTexts.signIn
+const text = signedOutTexts.signIn
 
 interface SignInAttempt {
   readonly path: string
@@ -145,7 +145,7 @@ export const SignIn = () => {
         </details>
       )}
       <div class="sign-in-end">
-        {status === true && <a href="/status">{developerTexts.status.link}</a>}
+        {status === true && <a href="/status">{signedOutTexts.status.link}</a>}
         <Support />
         <ThemeSwitch />
       </div>

@@ -7,14 +7,14 @@ import { Brand, Support, ThemeSwitch } from '../components/shell.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { formatTime } from '../format.ts'
 import { useRequest } from '../request.ts'
-import { developerTexts } from './developer-texts.ts'
 import { NetworkList, NetworksSummary } from './network-status.tsx'
+import { signedOutTexts } from './signed-out-texts.ts'
 
 /** How the networks are, for everybody; a gateway that does not tell everybody says that there is none. */
 export const Status = () => {
   const networks = useRequest<readonly NetworkStatusJson[]>('/status')
   useEffect(() => {
-    document.title = `${developerTexts.status.title} · ${brand.name}`
+    document.title = `${signedOutTexts.status.title} · ${brand.name}`
   }, [])
   return (
     <main class="status" id="content">
@@ -23,7 +23,7 @@ export const Status = () => {
         <ThemeSwitch />
       </div>
       <div class="page-heading">
-        <h1>{developerTexts.status.title}</h1>
+        <h1>{signedOutTexts.status.title}</h1>
         <time class="clock" dateTime={new Date(now.value).toISOString()}>
           {formatTime(new Date(now.value).toISOString())}
         </time>
@@ -37,7 +37,7 @@ export const Status = () => {
         )}
       </WhenLoaded>
       <p class="buttons">
-        <a href="/">{developerTexts.status.toDashboard}</a>
+        <a href="/">{signedOutTexts.status.toDashboard}</a>
         <Support />
       </p>
     </main>
