@@ -30,6 +30,7 @@ import type { PortalServices } from './portal-services.ts'
 import type { AnyRoute } from './route.ts'
 import { isHttps, sessionCookieName } from './people/sessions.ts'
 import { alertsShape, webhookTestSchema } from './alerts/manage-alerts.ts'
+import { degradedBecause } from './alerts/network-incidents.ts'
 import { keyProperties } from './key-settings.ts'
 import { requestProperties } from './request-json.ts'
 
@@ -97,8 +98,21 @@ const networkStatus = {
   state: networkStateSchema,
   lastHead: lastHeadSchema,
   incidents: {
-    ...listOf(object({ state: networkStateSchema, began: time, ended: { ...timeOrNull, description: 'Null while it lasts.' } })),
-    description: 'When calls failed, or there was no new block, in the last 24 hours; the newest first, 10 at most.',
+    ...listOf(
+      object({
+        state: networkStateSchema,
+        because: {
+          type: ['string', 'null'],
+          enum: [...degradedBecause, null],
+          description:
+            'Why `degraded`: `nodes`: some got no calls, or none of some methods. `slow`: some took far longer than others. Null for other states.',
+        },
+        began: time,
+        ended: { ...timeOrNull, description: 'Null while it lasts.' },
+      }),
+    ),
+    description:
+      'When calls failed, or there was no new block, in the last 24 hours; and when the network was `degraded`, as far as this gateway has run. The newest first, of both 10 at most.',
   },
   outageDays: {
     ...listOf(outageDay),
@@ -111,6 +125,11 @@ const networkStatus = {
     ...listOf(object({ from: text, to: text })),
     description:
       'Days (UTC) since then, of the last 90, on which no gateway has looked at the network, as it had no calls: each gap from its first to its last day.',
+  },
+  observedSeconds: {
+    oneOf: [object({ last24Hours: count, last90Days: count }), { type: 'null' }],
+    description:
+      'How long gateways on the store have known how the network was, in steps of 5 minutes: `last90Days` is since 00:00 UTC of the first of the days. Shares of time without an outage are of that. Null while the store cannot be read.',
   },
 } as const
 

@@ -12,7 +12,15 @@ import { listDeliveries, listOperatorDeliveries } from '../../src/portal/alerts/
 import { maxOfIncident, warningDelayMs } from '../../src/portal/alerts/operator-alerts.ts'
 import type { OperatorReceivers } from '../../src/portal/alerts/operator-alerts.ts'
 import { endedAfterMs } from '../../src/portal/alerts/shared-incidents.ts'
-import { firstDayOf, openOutageHistory, outageDaysOf, recordOutage, unmeasuredDaysOf } from '../../src/portal/alerts/outage-days.ts'
+import { networkIncidents } from '../../src/portal/alerts/network-incidents.ts'
+import {
+  firstDayOf,
+  observedSecondsOf,
+  openOutageHistory,
+  outageDaysOf,
+  recordOutage,
+  unmeasuredDaysOf,
+} from '../../src/portal/alerts/outage-days.ts'
 import { formatMessage } from '../../src/portal/alerts/message-format.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
 import { testWebhook } from '../../src/portal/alerts/webhook-message.ts'
@@ -861,6 +869,82 @@ t.test('of days on which no gateway has looked at a network nothing is known, an
   t.same(await unmeasured(), gaps([15, 15], [18, 18], [20, 21]), 'what had an outage was looked at')
   await scenario.round(used)
   t.same(await unmeasured(), gaps([15, 15], [18, 18], [20, 20]))
+})
+
+t.test('of a network the time is known in which some gateway has observed it, and no other time has no outage', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, store } = scenario
+  const observed = async () => observedSecondsOf((await openOutageHistory(store, clock)())?.get('devnet') ?? [], clock.now())
+  t.same(await observed(), { last24Hours: 0, last90Days: 0 })
+  let state: 'ok' | 'unknown' = 'unknown'
+  const gateways = ['one', 'other'].map(() => scenario.gateway({ networkStatuses: () => [{ name: 'devnet', state }] }))
+  const roundsUntil = async (time: number): Promise<void> => {
+    while (clock.now() < time) {
+      clock.advance(60_000)
+      await scenario.round(...gateways)
+    }
+  }
+  const [noon, hourMs] = [Date.UTC(2026, 0, 15, 12), 3_600_000]
+  await roundsUntil(noon + hourMs)
+  t.same(await observed(), { last24Hours: 0, last90Days: 0 }, 'nobody looks without calls')
+  state = 'ok'
+  await roundsUntil(noon + 2 * hourMs)
+  const after = (await observed()).last24Hours
+  t.ok(after >= 3_600 && after < 3_600 + 300, `${after} s, in steps of 5 minutes`)
+  t.same(await observed(), { last24Hours: after, last90Days: after }, 'two gateways observe it once')
+  state = 'unknown'
+  await roundsUntil(noon + 14 * hourMs)
+  const whole = (await observed()).last90Days
+  t.ok(whole >= 3_600 && whole <= 3_600 + 600, `${whole} s, also over midnight`)
+  await roundsUntil(noon + 25.5 * hourMs)
+  const { last24Hours, last90Days } = await observed()
+  t.equal(last90Days, whole)
+  t.ok(last24Hours >= 1_500 && last24Hours <= 2_400, `${last24Hours} s: of an hour that begins 24.5 hours ago the last half`)
+  clock.advance(91 * dayMs)
+  t.same(await observed(), { last24Hours: 0, last90Days: 0 })
+  state = 'ok'
+  await scenario.round(...gateways)
+  const [first] = (await store.records('outage', 'operators')).filter(({ id }) => id.endsWith(' first'))
+  t.equal(Object.keys((first?.value as { observed?: object } | undefined)?.observed ?? {}).length, 1, 'older days are dropped')
+})
+
+t.test('callers of a network are told of its outages, also from before a restart, and of fewer or slow nodes', async t => {
+  const now = Date.UTC(2026, 0, 15, 0, 30)
+  const minuteMs = 60_000
+  const logged = (kind: string, began: number, ended: number | undefined, node: string | null = 'a') => ({
+    ...{ network: 'devnet', node: node ?? undefined, kind, class: 'all', text: 'secret', severity: 'warning' as const },
+    ...{ began: now - began * minuteMs, ended: ended === undefined ? undefined : now - ended * minuteMs },
+  })
+  const day = Math.floor(now / dayMs)
+  const midnight = day * dayMs
+  const recorded = [
+    { network: 'devnet', day: day - 1, outages: [{ kind: 'down' as const, began: midnight - 10 * minuteMs, ended: midnight }] },
+    { network: 'devnet', day, outages: [{ kind: 'down' as const, began: midnight, ended: midnight + 5 * minuteMs }] },
+  ]
+  const told = (incidents: readonly ReturnType<typeof logged>[], known: typeof recorded = []) =>
+    networkIncidents(known, incidents, now).map(({ state, because, began, ended }) => [
+      ...[state, because, (now - began) / minuteMs, ended === undefined ? undefined : (now - ended) / minuteMs],
+    ])
+  t.same(told([], recorded), [['down', null, 40, 25]], 'over midnight it is one')
+  t.same(told([logged('down', 40, 25, null)], recorded), [['down', null, 40, 25]], 'it is told once')
+  t.same(
+    told([logged('notUsable', 20, 10), logged('breaker', 15, 5, 'b'), logged('slow', 3, undefined)]),
+    [
+      ['degraded', 'slow', 3, undefined],
+      ['degraded', 'nodes', 20, 5],
+    ],
+    'what several nodes have is one time',
+  )
+  t.same(
+    told([logged('notUsable', 20, undefined), logged('down', 12, 4, null)]),
+    [
+      ['degraded', 'nodes', 4, undefined],
+      ['down', null, 12, 4],
+      ['degraded', 'nodes', 20, 12],
+    ],
+    'a network that is down is not degraded as well',
+  )
+  t.same(told([logged('suspect', 3, 2.95), logged('verify beacon-behind', 9, 1, null)]), [], 'no moments, and no plugins')
 })
 
 t.test('a share of the daily limit of a key is told once a day for each key that has a limit, and is not revoked', async t => {

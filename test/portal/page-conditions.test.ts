@@ -593,7 +593,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.click('text="Network status"')
     await page.waitForSelector('section[aria-label=devnet] .badge:text-is("idle")')
     t.match(await page.textContent('section[aria-label=devnet]'), /Nodes1, not checked/)
-    t.match(await page.textContent('section[aria-label=devnet] .incidents'), 'no outages recorded')
+    t.match(await page.textContent('section[aria-label=devnet] .incidents'), 'Last 24 hours: no data')
     // A store that has just been made.
     await page.waitForSelector('.uptime p:text-matches("^Since 20[-0-9]{8}: no data$")')
     t.ok(await page.isVisible('.uptime .unwatched'))
@@ -615,12 +615,14 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
             nodes: 2,
             usableNodes: 0,
             incidents: [
-              { state: 'down', began: '2026-01-15T12:00:00.000Z', ended: null },
-              { state: 'stalled', began: '2026-01-15T10:00:00.000Z', ended: '2026-01-15T10:02:05.000Z' },
+              { state: 'down', because: null, began: '2026-01-15T12:00:00.000Z', ended: null },
+              { state: 'stalled', because: null, began: '2026-01-15T10:00:00.000Z', ended: '2026-01-15T10:02:05.000Z' },
+              { state: 'degraded', because: 'slow', began: '2026-01-15T09:00:00.000Z', ended: '2026-01-15T09:10:00.000Z' },
             ],
             outagesSince: '2020-01-31',
             unmeasuredDays: [{ from: isoDay(20), to: isoDay(11) }],
             outageDays: [{ date: isoDay(5), downSeconds: 6_912, stalledSeconds: 0 }],
+            observedSeconds: { last24Hours: 3_900, last90Days: 691_200 },
           },
         ],
       }),
@@ -629,8 +631,10 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.waitForSelector('[role=alert]:has-text("devnet")')
     await page.waitForSelector('.incidents li:has(.badge:text-is("down")):has-text("2026-01-15 12:00:00 UTC – now")')
     await page.waitForSelector(
-      '.uptime p:text-is("Last 90 days: 1 h 55 min of outages, 99.90 % of the time without a recorded outage; no calls, so no data, on 10 days")',
+      '.uptime p:text-matches("^Last 90 days, observed for 192 h of 2,1[0-9]{2} h: 1 h 55 min of outages, 99.00.% of the observed time without one; no calls, so no data, on 10 days$")',
     )
+    await page.waitForSelector('.incidents p:text-is("Last 24 hours, observed for 1 h 5 min of 24 h 0 min")')
+    await page.waitForSelector('.incidents li:has(.badge:text-is("degraded")):has-text("10 min, slow nodes")')
     t.match(await page.getAttribute('.uptime [role=img]', 'aria-label'), /^20[-0-9]{8}: 1 h 55 min$/)
     t.equal(await page.locator('.uptime .unwatched').count(), 1)
     t.equal(await page.getAttribute('.uptime .unwatched', 'title'), `${isoDay(20)} – ${isoDay(11)}: no data`)

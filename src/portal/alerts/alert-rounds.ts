@@ -16,7 +16,7 @@ import type { DelivererOptions, DeliveryTarget, FindTarget } from './delivery-at
 import { addDelivery, listDeliveries, replaceDelivery } from './delivery-records.ts'
 import type { AccountDelivery, AlertContent, Delivery } from './delivery-records.ts'
 import { updateIncidents } from './incidents.ts'
-import { recordFirstDay, recordMeasuredDay, recordOutage } from './outage-days.ts'
+import { observationStepOf, recordFirstDay, recordObserved, recordOutage } from './outage-days.ts'
 import { contentsOfOutage, endOfOutage, outagesOf } from './network-outages.ts'
 import type { NetworkOutage } from './network-outages.ts'
 import { OperatorAlerts } from './operator-alerts.ts'
@@ -78,7 +78,7 @@ export class AlertRounds {
   readonly #incidents: SharedIncidents
   readonly #operatorAlerts: OperatorAlerts | undefined
   readonly #inFlight = new Map<string, Promise<void>>()
-  /** Networks whose first day is in the store, and the last day (since 1970) on which each was looked at. */
+  /** Networks whose first day is in the store, and the last step of time in which each was observed. */
   readonly #watched = new Map<string, number | undefined>()
   #isStopped = false
 
@@ -136,15 +136,15 @@ export class AlertRounds {
   async #watch(): Promise<void> {
     const { store, clock, networkNames, networkStatuses } = this.#options
     const now = clock.now()
-    const today = Math.floor(now / dayMs)
+    const step = observationStepOf(now)
     const names = networkNames()
     const added = names.filter(name => !this.#watched.has(name))
     await Promise.all(added.map(name => recordFirstDay(store, name, now)))
     for (const name of added) this.#watched.set(name, undefined)
-    if (names.every(name => this.#watched.get(name) === today)) return
-    const measured = (await networkStatuses()).filter(({ name, state }) => state !== 'unknown' && this.#watched.get(name) !== today)
-    await Promise.all(measured.map(({ name }) => recordMeasuredDay(store, name, now)))
-    for (const { name } of measured) this.#watched.set(name, today)
+    if (names.every(name => this.#watched.get(name) === step)) return
+    const observed = (await networkStatuses()).filter(({ name, state }) => state !== 'unknown' && this.#watched.get(name) !== step)
+    await Promise.all(observed.map(({ name }) => recordObserved(store, name, now)))
+    for (const { name } of observed) this.#watched.set(name, step)
   }
 
   /** Waits for what is being sent, which is aborted. */

@@ -15,6 +15,16 @@ export const outageDays = 90
 /** Of a network on a day, about 40 bytes each: at most 180 kB for a network that has so many each day. The last one stands for further ones. */
 const maxOutagesOfDay = 50
 
+/** When a network was observed is known in steps of so long. */
+const observationStepMs = 300_000
+const stepsPerDay = dayMs / observationStepMs
+
+/** Since 1970. */
+export const observationStepOf = (now: number): number => Math.floor(now / observationStepMs)
+
+/** Of a day: a hexadecimal number, whose last bit is the first step of the day. */
+type ObservedSteps = string
+
 type OutageKind = NetworkAlert['kind']
 
 /** Of one day. In ms since 1970. */
@@ -48,15 +58,18 @@ export const recordFirstDay = async (store: Pick<RecordStore, 'addRecord'>, netw
   await store.addRecord('outage', firstDayRecord(network, { network, day: Math.floor(now / dayMs), outages: [] }))
 }
 
-/** On this day a gateway has known how the network was: without calls, nobody looks. */
-export const recordMeasuredDay = async (store: OutageStore, network: string, now: number): Promise<void> => {
+/** Now a gateway knows how the network is: without calls, nobody looks. */
+export const recordObserved = async (store: OutageStore, network: string, now: number): Promise<void> => {
   const day = Math.floor(now / dayMs)
+  const step = 1n << BigInt(observationStepOf(now) % stepsPerDay)
   for (;;) {
     const found = await store.findRecord('outage', firstDayId(network))
     const known: RecordedDay = found === undefined ? { network, day, outages: [] } : dayOf(found)
-    const { measured = [] } = known
-    if (measured.includes(day)) return
-    const value: RecordedDay = { ...known, measured: [...measured.filter(each => each > day - outageDays), day] }
+    const { observed = {} } = known
+    const steps = BigInt(`0x${observed[day] ?? '0'}`)
+    if ((steps & step) !== 0n) return
+    const kept = Object.entries(observed).filter(([each]) => Number(each) > day - outageDays)
+    const value: RecordedDay = { ...known, observed: { ...Object.fromEntries(kept), [day]: (steps | step).toString(16) } }
     const isWritten =
       found === undefined
         ? await store.addRecord('outage', firstDayRecord(network, value))
@@ -102,13 +115,13 @@ const withOutage = (known: readonly DayOutage[], added: DayOutage): readonly Day
   return [...others.slice(0, -1), { ...last, ended: last.ended + added.ended - added.began }]
 }
 
-interface RecordedDay {
+export interface RecordedDay {
   readonly network: string
   /** Since 1970. */
   readonly day: number
   readonly outages: readonly DayOutage[]
-  /** Of the record of the first day: the days since 1970, of the last 90, on which the network was looked at. */
-  readonly measured?: readonly number[]
+  /** Of the record of the first day: when the network was observed, by the days since 1970 of the last 90. At most 8 kB. */
+  readonly observed?: Readonly<Record<number, ObservedSteps>>
 }
 
 /** Written above alone. */
@@ -127,7 +140,9 @@ export interface UnmeasuredDays {
 /** Of one network, since its first day, in the last 90: in order. */
 export const unmeasuredDaysOf = (recorded: readonly RecordedDay[], now: number): readonly UnmeasuredDays[] => {
   const today = Math.floor(now / dayMs)
-  const known = new Set(recorded.flatMap(({ day, outages, measured = [] }) => [...measured, ...(outages.length > 0 ? [day] : [])]))
+  const known = new Set(
+    recorded.flatMap(({ day, outages, observed = {} }) => [...Object.keys(observed).map(Number), ...(outages.length > 0 ? [day] : [])]),
+  )
   const gaps: { from: number; to: number }[] = []
   for (let day = Math.max(today - outageDays + 1, Math.min(...recorded.map(each => each.day))); day <= today; day += 1) {
     if (known.has(day)) continue
@@ -138,11 +153,42 @@ export const unmeasuredDaysOf = (recorded: readonly RecordedDay[], now: number):
   return gaps.map(({ from, to }) => ({ from: isoDate(from * dayMs), to: isoDate(to * dayMs) }))
 }
 
+/** How long a network was observed, in seconds; what is not is no time without an outage. */
+export interface ObservedSeconds {
+  readonly last24Hours: number
+  readonly last90Days: number
+}
+
+export const observedSecondsOf = (recorded: readonly RecordedDay[], now: number): ObservedSeconds => {
+  const days = recorded.flatMap(({ observed = {} }) => Object.entries(observed))
+  const secondsFrom = (from: number): number =>
+    Math.round(days.reduce((sum, [day, steps]) => sum + observedMs(Number(day) * dayMs, steps, from, now), 0) / 1_000)
+  return {
+    last24Hours: secondsFrom(now - dayMs),
+    last90Days: secondsFrom((Math.floor(now / dayMs) - outageDays + 1) * dayMs),
+  }
+}
+
+const wholeDay: ObservedSteps = 'f'.repeat(stepsPerDay / 4)
+
+/** Of the day that begins at `start`, between the two times. */
+const observedMs = (start: number, steps: ObservedSteps, from: number, to: number): number => {
+  const overlapMs = (began: number, lengthMs: number): number => Math.max(0, Math.min(to, began + lengthMs) - Math.max(from, began))
+  // Most days of a network that is called all the time, each time that anybody asks for its status.
+  if (steps === wholeDay) return overlapMs(start, dayMs)
+  let sum = 0
+  for (let i = 0; i < 4 * steps.length; i += 1) {
+    const digit = Number.parseInt(steps.charAt(steps.length - 1 - (i >> 2)), 16)
+    if (((digit >> (i & 3)) & 1) === 1) sum += overlapMs(start + i * observationStepMs, observationStepMs)
+  }
+  return sum
+}
+
 /** Longer than it takes until an outage that has ended is recorded, and the record is read: no gateway may see it any more, rounds and reads are rare. */
 const maxRecordDelayMs = 600_000
 
 /** As a gateway has seen it. In ms since 1970. */
-interface SeenOutage extends Omit<DayOutage, 'ended'> {
+export interface SeenOutage extends Omit<DayOutage, 'ended'> {
   /** Undefined while it lasts. */
   readonly ended: number | undefined
 }
@@ -167,6 +213,19 @@ export const outageDaysOf = (recorded: readonly RecordedDay[], seen: readonly Se
       downSeconds: secondsOf(its, 'down'),
       stalledSeconds: secondsOf(its, 'stalled'),
     }))
+}
+
+/** The outages of one network in the last day: also those that a gateway has recorded before this one was started. */
+export const outagesOfLastDay = (recorded: readonly RecordedDay[], seen: readonly SeenOutage[], now: number): readonly SeenOutage[] => {
+  const joined: DayOutage[] = []
+  for (const part of recorded.flatMap(({ outages }) => outages).sort((a, b) => a.began - b.began)) {
+    const before = joined.findIndex(({ kind, ended }) => kind === part.kind && ended === part.began)
+    if (before < 0) joined.push(part)
+    else joined[before] = { ...part, began: joined[before]?.began ?? part.began }
+  }
+  const isSeen = ({ kind, began, ended }: DayOutage): boolean =>
+    seen.some(each => each.kind === kind && each.began < ended && began < (each.ended ?? now))
+  return [...seen, ...joined.filter(outage => outage.ended > now - dayMs && !isSeen(outage))]
 }
 
 const groupBy = <T, Key>(values: readonly T[], keyOf: (value: T) => Key): ReadonlyMap<Key, readonly T[]> => {

@@ -1,13 +1,13 @@
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { NetworkRateLimits } from '../../services/rate-limit-options.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import { firstDayOf, outageDaysOf, unmeasuredDaysOf } from '../alerts/outage-days.ts'
-import type { OutageDay, OutageHistory, UnmeasuredDays } from '../alerts/outage-days.ts'
-import { isOutageKind } from '../alerts/network-outages.ts'
-import type { NetworkOutage } from '../alerts/network-outages.ts'
+import { networkIncidents, seenOutages } from '../alerts/network-incidents.ts'
+import type { NetworkIncident } from '../alerts/network-incidents.ts'
+import { firstDayOf, observedSecondsOf, outageDaysOf, unmeasuredDaysOf } from '../alerts/outage-days.ts'
+import type { ObservedSeconds, OutageDay, UnmeasuredDays } from '../alerts/outage-days.ts'
 import { notFound } from '../api-errors.ts'
 import { listOf, schemaRef } from '../openapi.ts'
-import type { IncidentLog, PortalNetwork, PortalServices } from '../portal-services.ts'
+import type { PortalNetwork, PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 
 /** Whether calls to a network are answered now. */
@@ -19,7 +19,7 @@ export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId
   readonly lastHead: NonNullable<NetworkStatus['lastHead']> | null
   /** How many blocks the last of the usable nodes is behind; null where no head is known. */
   readonly lagBlocks: number | null
-  /** Of the last 24 hours, the newest first. */
+  /** Of the last 24 hours, the newest first: degraded ones as far as this gateway has run. */
   readonly incidents: readonly NetworkIncidentJson[]
   /** Days of the last 90 with outages, in order; null while the store cannot be read. */
   readonly outageDays: readonly OutageDay[] | null
@@ -27,11 +27,12 @@ export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId
   readonly outagesSince: string | null
   /** Days since then, of the last 90, on which no gateway has looked at the network, as it had no calls; in order. */
   readonly unmeasuredDays: readonly UnmeasuredDays[]
+  /** How long a gateway knew how the network was; null while the store cannot be read. */
+  readonly observedSeconds: ObservedSeconds | null
 }
 
-/** A time in which calls to a network failed, or it had no new block. */
-export interface NetworkIncidentJson {
-  readonly state: NetworkOutage['kind']
+/** A time in which calls to a network failed, or it had no new block, fewer nodes or slow ones. */
+export interface NetworkIncidentJson extends Pick<NetworkIncident, 'state' | 'because'> {
   /** ISO 8601. */
   readonly began: string
   /** Null while it lasts. */
@@ -62,19 +63,7 @@ const rateLimitsJson = ({ account = {}, key = {}, ip = {} }: NetworkRateLimits):
   ipRate: ip.rate ?? null,
 })
 
-/** Whoever is shown more has the log of incidents of operators. */
-const maxIncidents = 10
-
-/** Of the network as a whole: what its nodes and plugins have is not for its callers. */
-const incidentsOf = (name: string, incidents: IncidentLog): readonly NetworkIncidentJson[] =>
-  incidents
-    .list(name)
-    .flatMap(({ node, kind, began, ended }) =>
-      node === undefined && isOutageKind(kind) ? [{ state: kind, began: isoTime(began), ended: isoTimeOrNull(ended) }] : [],
-    )
-    .slice(0, maxIncidents)
-
-type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays' | 'outagesSince' | 'unmeasuredDays'>
+type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays' | 'outagesSince' | 'unmeasuredDays' | 'observedSeconds'>
 
 const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | undefined): StatusOfNow => {
   const { head, finalized = null, lastHead = null, state = 'unknown', nodes = 0, usableNodes = 0, upstreams = [] } = status ?? {}
@@ -92,30 +81,32 @@ const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | unde
   }
 }
 
-const outageDaysIn = (name: string, history: Awaited<ReturnType<OutageHistory>>, incidents: IncidentLog, now: number) => {
-  if (history === undefined) return null
-  const seen = incidents
-    .list(name)
-    .flatMap(({ node, kind, began, ended }) => (node === undefined && isOutageKind(kind) ? [{ kind, began, ended }] : []))
-  return outageDaysOf(history.get(name) ?? [], seen, now)
-}
-
 const networksWithStatus = async (services: PortalServices) => {
   const { networks, networkStatuses, outageHistory, clock } = services
   const [found, incidents, history] = await Promise.all([networkStatuses(), services.incidents(), outageHistory()])
   // What is shown now is in them.
   incidents.recordStates(found)
   const statuses = new Map(found.map(status => [status.name, status]))
-  return networks.map(network => ({
-    network,
-    status: {
-      ...statusOf(network, statuses.get(network.name)),
-      incidents: incidentsOf(network.name, incidents),
-      outageDays: outageDaysIn(network.name, history, incidents, clock.now()),
-      outagesSince: firstDayOf(history?.get(network.name) ?? []),
-      unmeasuredDays: unmeasuredDaysOf(history?.get(network.name) ?? [], clock.now()),
-    },
-  }))
+  const now = clock.now()
+  return networks.map(network => {
+    const recorded = history?.get(network.name) ?? []
+    const logged = incidents.list(network.name)
+    return {
+      network,
+      status: {
+        ...statusOf(network, statuses.get(network.name)),
+        incidents: networkIncidents(recorded, logged, now).map(({ began, ended, ...incident }) => ({
+          ...incident,
+          began: isoTime(began),
+          ended: isoTimeOrNull(ended),
+        })),
+        outageDays: history === undefined ? null : outageDaysOf(recorded, seenOutages(logged), now),
+        outagesSince: firstDayOf(recorded),
+        unmeasuredDays: unmeasuredDaysOf(recorded, now),
+        observedSeconds: history === undefined ? null : observedSecondsOf(recorded, now),
+      },
+    }
+  })
 }
 
 export const networkRoutes = [

@@ -7,7 +7,7 @@ import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Facts } from '../components/facts.tsx'
-import { formatAge, formatAgeSince, formatMoment, formatNumber, formatShare } from '../format.ts'
+import { formatAge, formatAgeSince, formatDuration, formatMoment, formatNumber, formatShare } from '../format.ts'
 import { developerTexts } from './developer-texts.ts'
 
 const text = developerTexts.networks
@@ -78,42 +78,66 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
   )
 }
 
-/** When it was not in order, and for how long. */
-const Incidents = ({ network: { incidents } }: { readonly network: NetworkStatusJson }) => (
-  <section class="incidents" aria-label={text.incidents}>
-    <p class="help">
-      {text.incidents}
-      {incidents.length === 0 && `: ${text.noIncidents}`}
-    </p>
-    {incidents.length > 0 && (
-      <ul class="counts">
-        {incidents.map(({ state, began, ended }) => (
-          <li key={began} class="buttons">
-            <StateBadge state={state} />
-            <span>
-              {formatMoment(began, now.value)} – {ended === null ? text.now : formatMoment(ended, now.value)}
-            </span>
-            <span class="since">{formatAgeSince(began, ended === null ? now.value : Date.parse(ended))}</span>
-          </li>
-        ))}
-      </ul>
-    )}
-  </section>
-)
+/** When it was not in order, and for how long; what was not observed had nothing that could be told. */
+const Incidents = ({ network: { incidents, observedSeconds } }: { readonly network: NetworkStatusJson }) => {
+  const observed = observedSeconds?.last24Hours ?? 0
+  return (
+    <section class="incidents" aria-label={text.incidents}>
+      <p class="help">
+        {text.incidents}
+        {observedSeconds !== null && describeObserved(observed, daySeconds)}
+        {incidents.length === 0 && `: ${observedSeconds === null || observed > 0 ? text.noIncidents : text.noData}`}
+      </p>
+      {incidents.length > 0 && (
+        <ul class="counts">
+          {incidents.map(({ state, because, began, ended }) => (
+            <li key={`${state} ${because} ${began}`} class="buttons">
+              <StateBadge state={state} />
+              <span>
+                {formatMoment(began, now.value)} – {ended === null ? text.now : formatMoment(ended, now.value)}
+              </span>
+              <span class="since">
+                {formatAgeSince(began, ended === null ? now.value : Date.parse(ended))}
+                {because !== null && `, ${text.because[because]}`}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  )
+}
+
+/** `, observed for 1 h 5 min of 24 h 0 min`; nothing where it was observed all the time, as far as the last minutes are known. */
+const describeObserved = (seconds: number, ofSeconds: number): string =>
+  seconds === 0 || ofSeconds - seconds < unknownSeconds
+    ? ''
+    : `, ${text.observedFor} ${formatHours(seconds)} ${developerTexts.of} ${formatHours(ofSeconds)}`
+
+/** Observations are in steps of 5 minutes, and read once a minute. */
+const unknownSeconds = 600
+
+const daySeconds = 86_400
+
+/** `1 h 5 min`; of days, `1,899 h`. */
+const formatHours = (seconds: number): string =>
+  seconds > 2 * daySeconds ? `${formatNumber(Math.floor(seconds / 3_600))} h` : formatDuration(seconds * 1_000)
 
 const shownDays = 90
-const dayMs = 86_400_000
+const dayMs = 1_000 * daySeconds
 
-/** A bar for each day: how much of it had an outage that was seen. */
-const Uptime = ({ network: { outageDays, outagesSince, unmeasuredDays } }: { readonly network: NetworkStatusJson }) => {
-  if (outageDays === null || outagesSince === null) return null
+/** A bar for each day: how much of it had an outage that was seen. Its share is of the time that was observed. */
+const Uptime = ({ network: { outageDays, outagesSince, unmeasuredDays, observedSeconds } }: { readonly network: NetworkStatusJson }) => {
+  if (outageDays === null || outagesSince === null || observedSeconds === null) return null
   const today = Math.floor(now.value / dayMs)
   const first = today - shownDays + 1
   const watchedFrom = Math.max(first, dayOf(outagesSince))
   const gaps = unmeasuredDays.map(({ from, to }) => ({ from: dayOf(from), to: dayOf(to), title: from === to ? from : `${from} – ${to}` }))
   const unmeasured = gaps.reduce((sum, { from, to }) => sum + to + 1 - from, 0)
   const lost = outageDays.reduce((sum, { downSeconds, stalledSeconds }) => sum + downSeconds + stalledSeconds, 0)
-  const total = ((today + 1 - watchedFrom - unmeasured) * dayMs) / 1_000
+  // An outage is known from its beginning on, and at once; that it was observed, a little later.
+  const observed = Math.max(lost, observedSeconds.last90Days)
+  const elapsed = (now.value - watchedFrom * dayMs) / 1_000
   const days = outageDays.map(({ date, downSeconds, stalledSeconds }) => ({
     tone: downSeconds > 0 ? 'danger' : 'warn',
     ...{ left: shareOfDays(dayOf(date) - first), width: undefined, title: `${date}: ${formatAge((downSeconds + stalledSeconds) * 1_000)}` },
@@ -126,13 +150,14 @@ const Uptime = ({ network: { outageDays, outagesSince, unmeasuredDays } }: { rea
   return (
     <section class="uptime" aria-label={text.uptime}>
       <p class="help">
-        {watchedFrom === first ? text.uptime : `${text.since} ${outagesSince}`}:{' '}
-        {total <= 0
+        {watchedFrom === first ? text.uptime : `${text.since} ${outagesSince}`}
+        {describeObserved(observed, elapsed)}:{' '}
+        {observed === 0
           ? text.noData
           : lost === 0
             ? text.noIncidents
-            : `${formatAge(lost * 1_000)} ${text.ofOutage}, ${formatShare(Math.max(0, total - lost), total)} ${text.withoutOutage}`}
-        {total > 0 && unmeasured > 0 && `; ${text.noCalls} ${formatNumber(unmeasured)} ${unmeasured === 1 ? text.day : text.days}`}
+            : `${formatAge(lost * 1_000)} ${text.ofOutage}, ${formatShare(observed - lost, observed)} ${text.withoutOutage}`}
+        {observed > 0 && unmeasured > 0 && `; ${text.noCalls} ${formatNumber(unmeasured)} ${unmeasured === 1 ? text.day : text.days}`}
       </p>
       <div class="days" role="img" aria-label={days.length === 0 ? text.noIncidents : days.map(({ title }) => title).join('; ')}>
         {[...unknown, ...days].map(({ tone, left, width, title }) => (
