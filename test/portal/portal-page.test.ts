@@ -5,6 +5,7 @@ import t from '../support/tap.ts'
 import type { Page, Request } from 'playwright-core'
 import { openPortal } from '../../src/portal/index.ts'
 import { NodeIncidents } from '../../src/portal/operator/node-incidents.ts'
+import { codeSamples } from '../../src/portal/page/developer/code-samples.ts'
 import { createSignInToken, signInUrl } from '../../src/portal/people/one-time-links.ts'
 import { addPerson } from '../../src/portal/people/people.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
@@ -18,7 +19,7 @@ import { fastestMs } from '../support/fastest-ms.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { networkFile } from '../support/deployment.ts'
 import { createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
-import { addValue, chooseAction, confirmQuestion, createKey, openKeyForm, openPage } from '../support/page-actions.ts'
+import { addValue, chooseAction, confirmQuestion, copiedCode, createKey, openKeyForm, openPage, showKey } from '../support/page-actions.ts'
 import { startOidcProvider } from '../support/oidc-provider.ts'
 import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -142,6 +143,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.dblclick(`${form} [type=submit]`)
     const key = (await page.textContent('[data-testid=new-key] code')) ?? ''
     t.match(key, /^tg_\w{38}$/)
+    t.match(await page.textContent('[role=tabpanel] .copy code'), `/v3/tg_…${key.slice(-4)}`)
+    await showKey(page)
     t.match(await page.textContent('[role=tabpanel] .copy code'), `/v3/${key}`)
     await page.click('[role=tab]:text-is("curl")')
     t.match(await page.textContent('[role=tabpanel] pre'), `/v3/${key} \\\n  -H 'Content-Type: application/json'`)
@@ -246,14 +249,19 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await createKey(page, 'of code')
     const codeIn = async (language: string): Promise<string> => {
       await page.click(`[role=tab]:text-is("${language}")`)
-      return (await page.textContent('[role=tabpanel] pre')) ?? ''
+      t.notMatch(await page.textContent('[role=tabpanel] pre'), /tg_\w/, 'the key is shown to nobody who did not ask for it')
+      return copiedCode(page)
     }
     const curl = await runFile('sh', ['-c', await codeIn('curl')])
     t.match(JSON.parse(curl.stdout), { id: 1, result: '0x10' })
-    for (const language of ['viem', 'ethers']) {
-      const { stdout } = await runFile(process.execPath, ['--input-type=module', '--eval', await codeIn(language)])
-      t.equal(stdout, '0x10\n', language)
-    }
+    const run = async (code: string): Promise<string> => (await runFile(process.execPath, ['--input-type=module', '--eval', code])).stdout
+    const viem = await codeIn('viem')
+    t.match(viem, "import { foundry } from 'viem/chains'\n\nconst client = createPublicClient({\n  chain: foundry,\n")
+    t.equal(await run(viem), '0x10\n')
+    t.equal(await run(await codeIn('ethers')), '0x10\n')
+    const url = /'(http.*)'/.exec(viem)?.[1] ?? ''
+    for (const { language, code } of codeSamples({ url, chainId: 31_338, method: 'eth_blockNumber', params: [] }))
+      if (['viem', 'ethers'].includes(language)) t.equal(await run(code), '0x10\n', `${language}, on a chain that viem does not name`)
     await page.click('button:has-text("I have saved it")')
   })
 
@@ -265,13 +273,20 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await page.textContent('[data-testid=cost]'), '80')
     await page.click('button[type=submit]')
     t.match(await page.textContent('[data-testid=response]'), /"result": "0x7"/)
+    const masked = `/v3/tg_…${key.slice(-4)}`
     const code = (await page.textContent('[role=tabpanel]')) ?? ''
     t.match(code, /curl -s [^]*eth_gasPrice/)
-    t.match(code, `/v3/${key}`, 'the code has the chosen key')
+    t.match(code, masked, 'the code has the chosen key, masked')
+    t.match(await copiedCode(page), `/v3/${key}`, 'copied, it runs')
+    await showKey(page)
+    t.match(await page.textContent('[role=tabpanel]'), `/v3/${key}`)
+    await page.click('button:text-is("Hide the key")')
+    await page.waitForSelector(`[role=tabpanel]:has-text("${masked}")`)
     await page.selectOption('select:has(option:text-is("Another key"))', '')
     await page.waitForSelector('[role=tabpanel]:has-text("/v3/API_KEY")')
+    t.equal(await page.locator('button:text-is("Show the key")').count(), 0)
     await page.fill('[name=key]', key)
-    await page.waitForSelector(`[role=tabpanel]:has-text("/v3/${key}")`)
+    await page.waitForSelector(`[role=tabpanel]:has-text("${masked}")`)
     t.match(await page.textContent('section[aria-label="About the method"]'), /^eth_gasPrice\(\)A gas price/)
   })
 
@@ -376,6 +391,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       )
       await page.click('[role=tab]:text-is("web3.py")')
       t.match(await page.textContent('[role=tabpanel] pre'), 'flush=True')
+      await showKey(page)
       await page.click('[role=tab]:text-is("viem")')
       t.match(await page.textContent('[role=tabpanel] pre'), new RegExp(`webSocket\\('ws:.*/ws/v3/${key}'\\)[^]*params: \\["newHeads"\\]`))
       for (const language of ['viem', 'JavaScript']) {
@@ -407,7 +423,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('tr:has-text("=1+1,x"):has(.number:text-is("80")):has-text("no daily limit"):has-text("UTC")')
     await openPage(page, 'Usage')
     await page.waitForSelector('tfoot')
-    await page.waitForSelector('p:text-matches("^Calls since [A-Z][a-z]{2} [0-9]+ [0-9]{2}:00 UTC.$")')
+    await page.waitForSelector(
+      'p:text-matches("^Calls since [A-Z][a-z]{2} [0-9]+ [0-9]{2}:00 UTC: 23 whole hours, 20[-0-9]{8} [0-9]{2}:00.–.[0-9]{2}:00.UTC so far.$")',
+    )
     const lines = `['tbody', 'tfoot'].map(part => getComputedStyle(document.querySelector(part + ' tr:last-child td')).borderBottomWidth)`
     t.same(await page.evaluate(lines), ['1px', '0px'], 'a line is between the rows and their sum')
     await page.selectOption('select >> nth=1', 'key')
@@ -475,6 +493,27 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.selectOption('.field:has-text("Method") select', 'eth_getBalance')
     await page.selectOption('.field:has-text("Range") select', '1h')
     await page.waitForSelector('p:text-matches("^Logged requests 1–1 of 1 · All calls: 1, counted on Usage$")')
+    await call(gateway.http(key), '=1+1')
+    await waitUntil(async () => Number(await page.evaluate(countLogged.replace('eth_getBalance', '%3D1%2B1'))) > 0)
+    const requestsAsCsv = async (): Promise<string> => {
+      await page.click('button:has-text("Export")')
+      const [download] = await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:text-is("CSV")')])
+      return readFile(await download.path(), 'utf8')
+    }
+    const csv = await requestsAsCsv()
+    t.match(
+      csv,
+      /^time,requestId,method,network,key,hint,keyId,outcome,code,message,durationMs,credits,transport,cache,attempts,upstream,params\r\n/,
+    )
+    t.match(
+      csv,
+      /^20[-\d]+T[\d:.]+Z,[^,]+,eth_getBalance,devnet,tries,\w{4},key_\w+,params,-32602,.*,http,,,,"\[""0x12"",""latest""\]"\r$/m,
+    )
+    t.equal(csv.split('\r\n').length, 3, 'what the filters include, and no more')
+    await page.selectOption('.field:has-text("Method") select', '=1+1')
+    await page.waitForSelector('tr:has-text("=1+1")')
+    t.match(await requestsAsCsv(), /Z,[^,]+,'=1\+1,devnet,/, 'no field is a formula')
+    await page.selectOption('.field:has-text("Method") select', 'eth_getBalance')
     await page.fill('[type=search]', 'AN ADDRESS')
     await page.waitForSelector('p:text-matches("^Logged requests 1–1 of 1$")')
     await page.fill('[type=search]', String(headers['x-request-id']))
@@ -559,7 +598,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Requests')
     await page.click('tr:has-text("Invalid params"):has-text("tries") time >> nth=0')
     await page.click('dialog summary:has-text("The request in code")')
-    t.match(await page.textContent('dialog [role=tabpanel] pre'), url)
+    t.match(await copiedCode(page, 'dialog'), url)
     await page.click('text="Try again"')
     await page.waitForSelector(`.field:has-text("API key") option:checked:text-is("${name}")`, { state: 'attached' })
     t.equal(await page.locator('[name=key]').count(), 0)
@@ -577,7 +616,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Requests')
     await page.click('text="What is logged"')
     await page.waitForSelector(
-      'dialog:has-text("Failed calls, and calls that take 1.00 s or longer: of each kind 200 at once, then one every 20 s. Of the others a sample: 10 at once, then one a minute."):has-text("Kept for 24 hours, at most about the last 10,000 requests."):has-text("“Tollgate-Log: always”")',
+      'dialog:has-text("This list has failed calls, and calls that took 1.00 s or longer: all of them, but where more than 200 of one kind come at once, one every 20 s. Of fast, successful calls it has some examples only: 10 at once, then one a minute. Usage counts all calls."):has-text("Kept for 24 hours, at most about the last 10,000 requests."):has-text("“Tollgate-Log: always”")',
     )
     await page.click('label:has-text("Nothing")')
     await page.click('dialog >> text="Save"')
@@ -689,7 +728,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await columns(), 168)
     await page.setViewportSize({ width: 360, height: 800 })
     await waitUntil(async () => [7, 8].includes(await columns()))
-    t.match(await page.getAttribute('[role=slider]', 'aria-valuetext'), /^20[-0-9]{8} 00:00.UTC, so far; Total: [1-9]/)
+    t.match(await page.getAttribute('[role=slider]', 'aria-valuetext'), /^20[-0-9]{8}, UTC, so far; Total: [1-9]/)
     await page.click('text="Latency"')
     await waitUntil(async () => (await columns()) === 168)
     await page.waitForSelector('figcaption:has-text("in the gateway: from when it has the call until it has the answer")')
@@ -728,7 +767,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.goto(`${gateway.portal}/usage?by=key&of=latency`)
     await page.waitForSelector('.charts figure:has-text("p95 latency by key") .plot canvas')
     await page.waitForSelector('.charts figure:has-text("p50 latency by key") .legend:has-text("fails …")')
-    await page.waitForSelector('.legend .not-over:has-text("Dot: not over yet")')
+    await page.waitForSelector('.legend .not-over span:text-matches("^Dot: 20[-0-9]{8} .*UTC, not over yet$")')
     t.same(await findAccessibilityViolations(page), [])
     await page.click('[aria-label="Show as table: p95 latency by key"]')
     await page.waitForSelector('.charts th:has-text("fails …")')
@@ -744,7 +783,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await plot.press('ArrowLeft')
     await page.waitForSelector('.tooltip')
     t.equal(await plot.getAttribute('aria-valuenow'), '22')
-    t.match(await plot.getAttribute('aria-valuetext'), /^20[-0-9]+ [0-9]{2}:00.UTC; Total: 0; Failed: 0; /)
+    t.match(await plot.getAttribute('aria-valuetext'), /^20[-0-9]+ [0-9]{2}:00.–.[0-9]{2}:00.UTC; Total: 0; Failed: 0; /)
     await plot.press('ArrowRight')
     await plot.press('Enter')
     await page.waitForSelector('label:has-text("To (UTC)")')
@@ -925,6 +964,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       ['Restrict the key', 'Set an alert', 'Watch your usage', 'Add your team'],
       'what comes next is in sight before the first call',
     )
+    await showKey(page)
     const [, key = ''] = /\/v3\/(tg_\w+)/.exec((await page.textContent('[role=tabpanel] code')) ?? '') ?? []
     t.same(await findAccessibilityViolations(page), [])
     await page.click('[role=tab]:text-is("Wallet")')
@@ -1076,7 +1116,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('.plot canvas')
     const { width } = await boxOf(page, '.u-over')
     await page.hover('.u-over', { position: { x: width - 2, y: 20 } })
-    await page.waitForSelector('.tooltip p:text-matches("^[-0-9]{10} [0-9]{2}:00.UTC, so far$")')
+    await page.waitForSelector('.tooltip p:text-matches("^[-0-9]{10} [0-9]{2}:00.–.[0-9]{2}:00.UTC, so far$")')
     await page.evaluate(`globalThis.canvas = document.querySelector('.plot canvas')`)
     const before = await creditsUsed(page)
     const createKey = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"chart"}' })`

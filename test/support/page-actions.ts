@@ -1,4 +1,5 @@
 import type { Page } from 'playwright-core'
+import { waitUntil } from './wait-until.ts'
 
 // What people do on the pages, by mouse.
 
@@ -33,3 +34,14 @@ export const chooseAction = async (page: Page, row: string, action: string): Pro
 
 /** Answers the question that stands before the page. */
 export const confirmQuestion = (page: Page): Promise<void> => page.click('dialog button.final')
+
+/** In code and URLs; until then its ends alone are there. */
+export const showKey = (page: Page): Promise<void> => page.click('button:text-is("Show the key")')
+
+/** What the button copies: the context must allow the clipboard. */
+export const copiedCode = async (page: Page, within = 'body'): Promise<string> => {
+  await page.evaluate('navigator.clipboard.writeText("")')
+  await page.click(`${within} [role=tabpanel] .copy-code button`)
+  await waitUntil(async () => (await page.evaluate('navigator.clipboard.readText()')) !== '')
+  return String(await page.evaluate('navigator.clipboard.readText()'))
+}

@@ -128,14 +128,23 @@ interface CopyProps {
   onCopied?(): void
 }
 
-/** A text on one line to copy, such as a URL; of the secret in it, which is copied as a whole, only the ends are shown. */
-export const CopyText = ({ text, secret = '', ...props }: CopyProps & { readonly secret?: string | undefined }) => {
+export interface SecretProps {
+  /** In the text, which is copied as a whole; only its ends are shown. */
+  readonly secret?: string | undefined
+  /** Somebody wants to see it. */
+  readonly isSecretShown?: boolean
+}
+
+const maskSecret = (text: string, secret: string): string => text.replace(secret, `${secret.slice(0, 3)}…${secret.slice(-4)}`)
+
+/** A text on one line to copy, such as a URL. */
+export const CopyText = ({ text, secret = '', isSecretShown = false, ...props }: CopyProps & SecretProps) => {
   const code = useRef<HTMLElement>(null)
-  const isWhole = useSignal(secret === '')
+  const isWhole = useSignal(false)
   return (
     <span class="copy">
       <code ref={code} tabIndex={0}>
-        {isWhole.value ? text : text.replace(secret, `${secret.slice(0, 3)}…${secret.slice(-4)}`)}
+        {isSecretShown || isWhole.value || secret === '' ? text : maskSecret(text, secret)}
       </code>
       <CopyButton text={text} {...props} element={code} onRefused={() => (isWhole.value = true)} />
     </span>
@@ -143,14 +152,15 @@ export const CopyText = ({ text, secret = '', ...props }: CopyProps & { readonly
 }
 
 /** Code to copy. */
-export const CopyCode = ({ text, label }: CopyProps) => {
+export const CopyCode = ({ text, secret = '', isSecretShown = false, label }: CopyProps & SecretProps) => {
   const code = useRef<HTMLPreElement>(null)
+  const isWhole = useSignal(false)
   return (
     <div class="copy-code">
       <pre ref={code} tabIndex={0}>
-        {text}
+        {isSecretShown || isWhole.value || secret === '' ? text : maskSecret(text, secret)}
       </pre>
-      <CopyButton text={text} label={label} element={code} />
+      <CopyButton text={text} label={label} element={code} onRefused={() => (isWhole.value = true)} />
     </div>
   )
 }

@@ -3,12 +3,12 @@ import { Banner } from '../components/banner.tsx'
 import { CopyCode } from '../components/controls.tsx'
 import { Facts } from '../components/facts.tsx'
 import { followLink } from '../router.ts'
-import { developerTexts } from './developer-texts.ts'
+import { buildTexts } from './build-texts.ts'
 import { decodeResult } from './decode.ts'
 import { isJson } from './json-text.ts'
 import type { CallAnswer } from './try-call.ts'
 
-const text = developerTexts.tryIt
+const text = buildTexts.tryIt
 
 interface RpcAnswer {
   readonly result?: unknown

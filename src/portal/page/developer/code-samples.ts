@@ -37,13 +37,24 @@ const viemChains: Readonly<Record<number, string>> = {
   11155111: 'sepolia',
 }
 
-/** The name of the chain, and the line that has it. */
+/** The name of the chain, and the lines that have it. */
 const viemChainOf = (chainId: number): readonly [name: string, line: string] => {
   const name = viemChains[chainId]
   if (name !== undefined) return [name, `import { ${name} } from 'viem/chains'`]
-  const chain = `{ id: ${chainId}, name: 'chain ${chainId}', nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 }, rpcUrls: { default: { http: [] } } }`
-  return ['chain', `const chain = ${chain}`]
+  const lines = [
+    '',
+    'const chain = {',
+    `  id: ${chainId},`,
+    `  name: 'chain ${chainId}',`,
+    "  nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 },",
+    '  rpcUrls: { default: { http: [] } },',
+    '}',
+  ]
+  return ['chain', lines.join('\n')]
 }
+
+/** `chain,` or `chain: base,`. */
+const chainMemberOf = (name: string): string => (name === 'chain' ? '  chain,' : `  chain: ${name},`)
 
 /** The call in several languages, with no line that is longer than it must be. */
 export const codeSamples = ({ url, chainId, method, params }: SampleCall): readonly CodeSample[] => {
@@ -58,8 +69,10 @@ export const codeSamples = ({ url, chainId, method, params }: SampleCall): reado
       language: 'viem',
       code: [
         "import { createPublicClient, http } from 'viem'",
+        chainLine,
         '',
         'const client = createPublicClient({',
+        chainMemberOf(chain),
         '  transport: http(',
         `    '${url}',`,
         '    { timeout: 12_000 },',
@@ -117,7 +130,8 @@ export const codeSamples = ({ url, chainId, method, params }: SampleCall): reado
 }
 
 /** A subscription in several languages; `url` is that of WebSockets. */
-export const subscriptionSamples = ({ url, method, params }: Omit<SampleCall, 'chainId'>): readonly CodeSample[] => {
+export const subscriptionSamples = ({ url, chainId, method, params }: SampleCall): readonly CodeSample[] => {
+  const [chain, chainLine] = viemChainOf(chainId)
   const body = callBody(method, params)
   return [
     { language: 'websocat', code: [`echo ${quote(body)} |`, `  websocat -n ${url}`].join('\n') },
@@ -125,8 +139,10 @@ export const subscriptionSamples = ({ url, method, params }: Omit<SampleCall, 'c
       language: 'viem',
       code: [
         "import { createPublicClient, webSocket } from 'viem'",
+        chainLine,
         '',
         'const client = createPublicClient({',
+        chainMemberOf(chain),
         `  transport: webSocket('${url}'),`,
         '})',
         'await client.transport.subscribe({',

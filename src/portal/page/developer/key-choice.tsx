@@ -3,13 +3,14 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { Field, Select } from '../components/controls.tsx'
 import { followLink } from '../router.ts'
+import { buildTexts } from './build-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 import { session } from './developer-session.ts'
 import { nameOfKey } from './key-names.ts'
 import type { KeysById } from './key-names.ts'
 import { findKey, keepKey, knownKeys, tabKey } from './tab-key.ts'
 
-const text = developerTexts.tabKey
+const text = buildTexts.tabKey
 
 interface KeyChoiceProps {
   /** Those of the account. */

@@ -6,14 +6,14 @@ import { developerTexts } from './developer-texts.ts'
 import { NetworkList, NetworksSummary } from './network-status.tsx'
 import { KeyChoice, keyOfAccount } from './key-choice.tsx'
 import { useKeyNames } from './key-names.ts'
-import { isKey, keyPlaceholder, knownKeys, tabKey } from './tab-key.ts'
+import { keyPlaceholder, knownKeys, validKey } from './tab-key.ts'
 
 const text = developerTexts.networks
 
 export const Networks = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
   const keys = useKeyNames().byId
-  const chosen = isKey(tabKey.value) ? tabKey.value : undefined
+  const chosen = validKey()
   const limits = chosen === undefined ? undefined : keyOfAccount(chosen, keys)?.networks
   return (
     <WhenLoaded from={networks} skeleton={<Skeleton height={28} />}>

@@ -1,12 +1,12 @@
 import type { PortalMember, PortalParam } from '../../portal-services.ts'
 import { TextField } from '../components/controls.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { developerTexts } from './developer-texts.ts'
+import { buildTexts } from './build-texts.ts'
 import { fillForm } from './try-state.ts'
 import type { Typed } from './try-state.ts'
 import { asText, fieldName, isCommon, isTypedAsJson, membersAsJson, membersOf } from './typed-params.ts'
 
-const text = developerTexts.tryIt
+const text = buildTexts.tryIt
 
 interface ParamFieldsProps {
   readonly method: string

@@ -5,6 +5,7 @@ import type { RequestLogJson, RequestPageJson } from '../../routes/requests.ts'
 import { now } from '../clock.ts'
 import { CopyCode, SearchField, WhenLoaded, WhileRead } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
+import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Form } from '../components/form.tsx'
 import { Icon } from '../components/icon.tsx'
@@ -13,7 +14,7 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { formatClock, formatLatency, formatNumber, formatOutcome, formatSeconds } from '../format.ts'
-import { request, useRequest } from '../request.ts'
+import { get, request, useRequest } from '../request.ts'
 import { changeQuery, followLink, navigate, query, queryMember } from '../router.ts'
 import { Advice } from './advice.tsx'
 import { developerTexts } from './developer-texts.ts'
@@ -37,14 +38,17 @@ const refreshIntervalMs = 4_000
 export const Requests = () => {
   const search = queryMember('search')
   const after = queryMember('after')
-  const members = { ...(search.value !== '' && { search: search.value }), ...(after.value !== '' && { after: after.value }) }
-  const page = useRequest<RequestPageJson>(`/requests?${rangeAndFilters(members)}`, refreshIntervalMs)
+  const page = useRequest<RequestPageJson>(pathOf({ search: search.value, after: after.value }), refreshIntervalMs)
   const keys = useKeyNames()
   const isChanging = useSignal(false)
   const shownId = query.value.get('show')
   const shown = page.data.value?.requests.find(({ id }) => id === shownId)
   const outcome = query.value.get('outcome') ?? ''
-  const { methods = [], networks = [], keys: keyIds = [], log } = page.data.value ?? {}
+  const { methods = [], networks = [], keys: keyIds = [], requestCount = 0, log } = page.data.value ?? {}
+  const exportAll = async () => {
+    const requests = await readAll(search.value)
+    return { json: requests, rows: requests.map(each => rowOf(each, keys)) }
+  }
   return (
     <>
       {log !== undefined && (
@@ -70,6 +74,7 @@ export const Requests = () => {
             {text.whatIsLogged}
           </button>
         </div>
+        {requestCount > 0 && <Downloads name="requests" titles={rowTitles} read={exportAll} />}
       </div>
       <div class="controls pairs">
         <FilterSelect dimension="method" values={methods} />
@@ -90,6 +95,35 @@ export const Requests = () => {
       {shown !== undefined && <RequestDetails shown={shown} keys={keys} onClose={() => changeQuery({ show: '' })} />}
     </>
   )
+}
+
+/** What is asked for, of the range and the filters of the address. */
+const pathOf = (asked: Readonly<Record<string, string>>): string =>
+  `/requests?${rangeAndFilters(Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== '')))}`
+
+/** As many as the log has of an account, about. */
+const maxExported = 10_000
+
+/** All that the filters include, whichever part of them is shown. */
+const readAll = async (search: string): Promise<readonly RequestJson[]> => {
+  const found: RequestJson[] = []
+  for (let after: string | null = ''; after !== null && found.length < maxExported; ) {
+    const { requests, next }: RequestPageJson = await get(pathOf({ search, after, limit: '1000' }))
+    found.push(...requests)
+    after = next
+  }
+  return found
+}
+
+/** As the API names them, but for the key. */
+const rowMembers = ['outcome', 'code', 'message', 'durationMs', 'credits', 'transport', 'cache', 'attempts', 'upstream', 'params'] as const
+
+const rowTitles = ['time', 'requestId', 'method', 'network', 'key', 'hint', 'keyId', ...rowMembers]
+
+const rowOf = (shown: RequestJson, { byId }: ReturnType<typeof useKeyNames>) => {
+  const { name = '', hint = '' } = byId.get(shown.key) ?? {}
+  const { time, requestId, method, network, key } = shown
+  return [time, requestId, method, network, name, hint, key, ...rowMembers.map(member => shown[member] ?? '')]
 }
 
 const whatIsLogged = ({ slowMs }: RequestLogJson): string => `${text.loggedFrom} ${formatLatency(slowMs)} ${text.loggedRate} ${text.sample}`
@@ -304,13 +338,17 @@ const RequestCode = (props: RequestCodeProps) => {
   )
 }
 
-const LoadedCode = ({ network: name, method, params, secret = keyPlaceholder }: RequestCodeProps) => (
+const LoadedCode = ({ network: name, method, params, secret }: RequestCodeProps) => (
   <WhenLoaded from={useRequest<readonly NetworkJson[]>('/networks')}>
     {networks =>
       networks
         .filter(network => network.name === name)
         .map(({ http, chainId }) => (
-          <CodeTabs key={name} samples={codeSamples({ url: `${http}/v3/${secret}`, chainId, method, params: itemsOf(params) })} />
+          <CodeTabs
+            key={name}
+            samples={codeSamples({ url: `${http}/v3/${secret ?? keyPlaceholder}`, chainId, method, params: itemsOf(params) })}
+            secret={secret}
+          />
         ))
     }
   </WhenLoaded>

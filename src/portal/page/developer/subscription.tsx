@@ -6,11 +6,11 @@ import { Badge } from '../components/badge.tsx'
 import { Notice } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
 import { formatNumber } from '../format.ts'
-import { developerTexts } from './developer-texts.ts'
+import { buildTexts } from './build-texts.ts'
 import { callBody } from './code-samples.ts'
 import { indentJson, isJson } from './json-text.ts'
 
-const text = developerTexts.subscription
+const text = buildTexts.subscription
 
 /** What a form asks for. */
 export interface Subscribing {

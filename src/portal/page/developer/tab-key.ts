@@ -45,4 +45,4 @@ export const isGuideOpen = signal(false)
 export const keyPlaceholder = 'API_KEY'
 
 /** The key of this tab for URLs and code, once it is whole. */
-export const keyInCode = (): string => (isKey(tabKey.value) ? tabKey.value : keyPlaceholder)
+export const validKey = (): string | undefined => (isKey(tabKey.value) ? tabKey.value : undefined)

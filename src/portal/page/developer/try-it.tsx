@@ -10,6 +10,7 @@ import { Skeleton } from '../components/skeleton.tsx'
 import { formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, followLink, query } from '../router.ts'
+import { buildTexts } from './build-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 import { Answer, isSuccess } from './call-answer.tsx'
 import { codeSamples, subscriptionSamples } from './code-samples.ts'
@@ -22,14 +23,14 @@ import { ParamFields } from './param-fields.tsx'
 import { usePreferredNetwork } from './preferred-network.ts'
 import { Subscription } from './subscription.tsx'
 import type { Subscribing } from './subscription.tsx'
-import { isKey, keepKey, keyInCode, knownKeys, tabKey } from './tab-key.ts'
+import { isKey, keepKey, keyPlaceholder, knownKeys, tabKey, validKey } from './tab-key.ts'
 import { sendCall } from './try-call.ts'
 import type { CallAnswer } from './try-call.ts'
 import { fillForm, formVersion, keepTyped, pastCalls, recordCall, showPastCall, typedByMethod } from './try-state.ts'
 import type { Typed } from './try-state.ts'
 import { defaultsOf, readParams, typedOf, withExamples } from './typed-params.ts'
 
-const text = developerTexts.tryIt
+const text = buildTexts.tryIt
 
 const firstMethod = 'eth_blockNumber'
 const subscribeMethod = 'eth_subscribe'
@@ -166,19 +167,21 @@ const CallForm = ({ network, method, given, keys }: CallFormProps) => {
       </form>
       {answer.value !== undefined && <Answer method={name} answer={answer.value} />}
       {subscribing.value !== undefined && <Subscription {...subscribing.value} onStop={() => (subscribing.value = undefined)} />}
-      <section class="card" aria-label={text.code}>
-        <h2>{text.code}</h2>
-        <CodeTabs samples={samplesOf(network, name, readParams(params, typed.value))} />
+      <section class="card" aria-label={developerTexts.useKey.code}>
+        <h2>{developerTexts.useKey.code}</h2>
+        <CodeTabs samples={samplesOf(network, name, readParams(params, typed.value))} secret={validKey()} />
       </section>
     </div>
   )
 }
 
 /** Events come over a WebSocket alone. */
-const samplesOf = ({ http, ws, chainId }: NetworkJson, method: string, params: readonly string[]) =>
-  method === subscribeMethod
-    ? subscriptionSamples({ url: `${ws}/ws/v3/${keyInCode()}`, method, params })
-    : codeSamples({ url: `${http}/v3/${keyInCode()}`, chainId, method, params })
+const samplesOf = ({ http, ws, chainId }: NetworkJson, method: string, params: readonly string[]) => {
+  const key = validKey() ?? keyPlaceholder
+  return method === subscribeMethod
+    ? subscriptionSamples({ url: `${ws}/ws/v3/${key}`, chainId, method, params })
+    : codeSamples({ url: `${http}/v3/${key}`, chainId, method, params })
+}
 
 /** What the form does not say beside its fields. */
 const MethodDocs = ({ method: { name, params, credits, verification, eventCredits, limits } }: { readonly method: PortalMethod }) => (

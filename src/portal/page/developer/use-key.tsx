@@ -35,17 +35,22 @@ export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [],
     return networks.error.value === undefined ? <Skeleton height={11} /> : <Notice text={networks.error.value} />
   const key = secret ?? keyPlaceholder
   const url = `${network.http}/v3/${key}`
+  const masked = (isSecretShown: boolean) => ({ secret, isSecretShown })
   const urls = {
     id: 'url',
     title: text.url,
-    content: () => (
+    content: (isSecretShown: boolean) => (
       <div class="urls">
-        <CopyText text={url} label={`${developerTexts.networks.http} ${network.name}`} />
-        <CopyText text={`${network.ws}/ws/v3/${key}`} label={`${developerTexts.networks.ws} ${network.name}`} />
+        <CopyText {...masked(isSecretShown)} text={url} label={`${developerTexts.networks.http} ${network.name}`} />
+        <CopyText {...masked(isSecretShown)} text={`${network.ws}/ws/v3/${key}`} label={`${developerTexts.networks.ws} ${network.name}`} />
       </div>
     ),
   }
-  const wallet = { id: 'wallet', title: text.wallet, content: () => <AddToWallet key={network.name} network={network} url={url} /> }
+  const wallet = {
+    id: 'wallet',
+    title: text.wallet,
+    content: (isSecretShown: boolean) => <AddToWallet key={network.name} network={network} url={url} {...masked(isSecretShown)} />,
+  }
   // A call from a terminal has no origin, and so is refused to a key of some web pages.
   const mayCall = limits.origins.length === 0 && (limits.methods.length === 0 || limits.methods.includes(firstMethod))
   return (
@@ -53,7 +58,7 @@ export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [],
       {allowed.length > 1 && (
         <div class="controls">
           <Select
-            label={developerTexts.tryIt.network}
+            label={developerTexts.usage.network}
             options={allowed.map(({ name }) => name)}
             value={network.name}
             onChange={name => (chosen.value = name)}
@@ -63,11 +68,12 @@ export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [],
       {mayCall ? (
         <CodeTabs
           samples={codeSamples({ url, chainId: network.chainId, method: firstMethod, params: [] })}
+          secret={secret}
           before={[urls]}
           after={[wallet]}
         />
       ) : (
-        urls.content()
+        urls.content(false)
       )}
     </>
   )

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, Notice } from '../components/controls.tsx'
+import type { SecretProps } from '../components/controls.tsx'
 import { Icon } from '../components/icon.tsx'
 import { showToast } from '../components/toast.tsx'
 import { Facts } from '../components/facts.tsx'
@@ -20,8 +21,14 @@ const currencies: Readonly<Record<number, string>> = { 56: 'BNB', 100: 'xDAI', 1
 
 const symbolOf = (chainId: number): string => currencies[chainId] ?? 'ETH'
 
+interface AddToWalletProps extends SecretProps {
+  readonly network: NetworkJson
+  /** With the key. */
+  readonly url: string
+}
+
 /** Adds the network to the wallet of the browser, with the key (EIP-3085); or says what to type there. */
-export const AddToWallet = ({ network: { name, chainId }, url }: { readonly network: NetworkJson; readonly url: string }) => {
+export const AddToWallet = ({ network: { name, chainId }, url, ...secretProps }: AddToWalletProps) => {
   const error = useSignal<string | undefined>(undefined)
   const wallet = findWallet()
   const symbol = symbolOf(chainId)
@@ -48,7 +55,7 @@ export const AddToWallet = ({ network: { name, chainId }, url }: { readonly netw
         ]}
       />
       <p>
-        <CopyText text={url} label={text.url} />
+        <CopyText text={url} label={text.url} {...secretProps} />
       </p>
       <Notice text={error.value} />
       {wallet === undefined ? (
