@@ -197,8 +197,14 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       await page.evaluate(`fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '${body}' })`)
       await showKeys(networkOf('devnet', null), networkOf('other', limits))
       await page.waitForSelector('tr:has-text("fast") p:text-is("at most 50 calls/s; not applied: none of its networks limits rates")')
+      const banner = '.banner.warn:has-text("Rate limit without effect on'
+      await page.waitForSelector(
+        `${banner} devnet"):has-text("The rate of the keys fast …"):has-text("ask the operator to add the plugin rate-limit.")`,
+      )
+      t.same(await findAccessibilityViolations(page), [])
       await showKeys(networkOf('devnet', limits), networkOf('other', null))
       await page.waitForSelector('tr:has-text("fast") p:text-is("at most 50 calls/s")')
+      t.equal(await page.locator(`${banner}")`).count(), 0)
       await page.click('button:has-text("Create a key") >> nth=0')
       await page.click('dialog summary')
       await page.waitForSelector('dialog .field:has([name=rate]) .help:has-text("For example 10/s")')
@@ -211,6 +217,16 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       )
       await showKeys(networkOf('devnet', limits), networkOf('other', null))
       await page.waitForSelector('tr:has-text("all") p:text-is("at most 9 calls/s; not on other")')
+      await page.waitForSelector(`${banner} other"):has-text("The rate of the keys all …")`)
+      // The plan of this account has no rate.
+      await page.route('**/api/v1/events', route => route.abort())
+      await page.route('**/api/v1/account', async route => {
+        const response = await route.fetch()
+        const report = (await response.json()) as { readonly plan: object }
+        await route.fulfill({ response, json: { ...report, plan: { ...report.plan, rate: 100 } } })
+      })
+      await page.goto(`${portal}/plan`)
+      await page.waitForSelector(`${banner} other"):has-text("The rate of your plan is not applied there")`)
     },
   )
 

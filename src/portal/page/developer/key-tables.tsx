@@ -13,7 +13,7 @@ import { Table } from '../components/table.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
 import { formatCalls, formatHourOfUse, formatNumber, formatSince, formatTime } from '../format.ts'
 import { developerTexts } from './developer-texts.ts'
-import { namesWithoutRates } from './rate-limits.ts'
+import { namesWithoutRates } from './rate-limits.tsx'
 
 const text = developerTexts.keys
 

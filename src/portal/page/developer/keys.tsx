@@ -16,10 +16,11 @@ import type { KeyOptions } from '../components/key-form.tsx'
 import { get, request, useRequest } from '../request.ts'
 import { developerTexts } from './developer-texts.ts'
 import { session } from './developer-session.ts'
+import { nameOfKey } from './key-names.ts'
 import { KeyTables } from './key-tables.tsx'
 import type { KeysUse } from './key-tables.tsx'
 import { ShowNewKey } from './new-key.tsx'
-import { namesWithoutRates } from './rate-limits.ts'
+import { RateWithoutEffect, namesWithoutRates } from './rate-limits.tsx'
 import { forgetKey, newKey, showNewKey } from './tab-key.ts'
 
 const text = developerTexts.keys
@@ -69,14 +70,17 @@ export const Keys = () => {
                 {text.noneHelp}
               </EmptyState>
             ) : (
-              <KeyTables
-                keys={found}
-                use={usage.data.value ?? noUse}
-                networks={networks.data.value}
-                mayChange={mayChange()}
-                onChanged={onChanged}
-                onChange={id => (changed.value = id)}
-              />
+              <>
+                <KeyRates keys={found} networks={networks.data.value ?? []} />
+                <KeyTables
+                  keys={found}
+                  use={usage.data.value ?? noUse}
+                  networks={networks.data.value}
+                  mayChange={mayChange()}
+                  onChanged={onChanged}
+                  onChange={id => (changed.value = id)}
+                />
+              </>
             )}
             {found
               .filter(({ id }) => id === changed.value)
@@ -96,6 +100,28 @@ export const Keys = () => {
     </>
   )
 }
+
+interface KeyRatesProps {
+  readonly keys: readonly OwnKeyJson[]
+  readonly networks: readonly NetworkJson[]
+}
+
+/** Of keys whose calls are not refused anyway. */
+const KeyRates = ({ keys, networks }: KeyRatesProps) => {
+  const unlimited = keys
+    .filter(({ state, rate }) => state === 'active' && rate !== null)
+    .map(key => ({ key, names: unlimitedOf(key, networks) }))
+    .filter(({ names }) => names.length > 0)
+  return (
+    <RateWithoutEffect
+      networks={[...new Set(unlimited.flatMap(({ names }) => names))]}
+      of={`${developerTexts.rateLimits.ofKeys} ${unlimited.map(({ key }) => nameOfKey(key)).join(', ')}`}
+    />
+  )
+}
+
+const unlimitedOf = ({ networks: allowed }: OwnKeyJson, networks: readonly NetworkJson[]): readonly string[] =>
+  namesWithoutRates(networks).filter(name => allowed.length === 0 || allowed.includes(name))
 
 /** The networks, and the methods of all of them, once they are known: until then, anything may be typed. */
 const WithKeyOptions = ({ children }: { children(options: KeyOptions): ComponentChildren }) => {

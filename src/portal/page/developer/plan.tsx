@@ -18,7 +18,7 @@ import { developerTexts } from './developer-texts.ts'
 import { account } from './developer-session.ts'
 import { describeLimits, summaryOf } from './method-summaries.ts'
 import { usePreferredNetwork } from './preferred-network.ts'
-import { namesWithoutRates } from './rate-limits.ts'
+import { RateWithoutEffect, namesWithoutRates } from './rate-limits.tsx'
 
 const text = developerTexts.plan
 
@@ -53,6 +53,7 @@ const Plans = ({ networks }: PlansProps) => {
   if (current === undefined) return <Skeleton height={5.5} />
   return (
     <>
+      {current.plan.rate !== null && <RateWithoutEffect networks={namesWithoutRates(networks)} of={developerTexts.rateLimits.ofPlan} />}
       <OwnPlan account={current} networks={networks} />
       {current.billingUrl !== null && (
         <p>
