@@ -238,8 +238,11 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
       t.equal(before, 0, colorScheme)
       t.ok(running >= 4, `${colorScheme}: ${running}`)
     }
-    await page.waitForSelector('.legend .not-over:has-text("Striped: not over yet") .of-columns')
-    await page.waitForSelector('.legend .not-over:has-text("Dot: not over yet") .of-lines')
+    const running = '20[-0-9]{8} [0-9]{2}:[0-9]{2}.–.[0-9]{2}:[0-9]{2}.UTC, not over yet'
+    await page.waitForSelector(`.legend .not-over:has(.of-columns) span:text-matches("^Striped: ${running}$")`)
+    await page.waitForSelector(`.legend .not-over:has(.of-lines) span:text-matches("^Dot: ${running}$")`)
+    t.equal(await page.locator('.legend:has-text("Others")').count(), 1)
+    t.equal(await page.locator('.legend:has-text("Empty")').count(), 0, 'a name of which nothing is drawn is not there')
   })
 
   t.test('the console of the browser shows no error', async t => t.same(problems, []))

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { severityOfFailures } from '../../src/portal/failure-share.ts'
-import { axisRangeMs, linePartsOf } from '../../src/portal/page/components/plot-geometry.ts'
+import { axisRangeMs, linePartsOf, withoutEmpty } from '../../src/portal/page/components/plot-geometry.ts'
 import {
   formatAgeSince,
   formatCompact,
@@ -11,6 +11,7 @@ import {
   formatMethod,
   formatNumber,
   formatShare,
+  formatSpan,
   groupDigits,
 } from '../../src/portal/page/format.ts'
 import t from '../support/tap.ts'
@@ -35,6 +36,27 @@ t.test('the age of what began in a second is that of the second which is shown',
   const ages = ['2026-01-31T14:05:09.000Z', '2026-01-31T14:05:09.999Z', '2026-01-31T14:05:21.900Z'].map(began => formatAgeSince(began, end))
   t.same(ages, ['12 s', '12 s', '0 s'])
   t.equal(formatAgeSince('2026-01-31T13:00:21.999Z', end), '1 h 5 min')
+  t.end()
+})
+
+t.test('what a column of a chart covers is named from its beginning to its end, in UTC', t => {
+  const spanOf = (iso: string, minutes: number) =>
+    formatSpan(iso, minutes * 60_000)
+      .replaceAll('\u2060', '')
+      .replaceAll('\u00a0', ' ')
+  t.equal(spanOf('2026-01-31T14:00:00.000Z', 60), '2026-01-31 14:00–15:00 UTC')
+  t.equal(spanOf('2026-01-31T23:55:00.000Z', 5), '2026-01-31 23:55–00:00 UTC')
+  t.equal(spanOf('2026-01-31T00:00:00.000Z', 24 * 60), '2026-01-31, UTC')
+  t.equal(spanOf('2026-01-31T14:05:00.000Z', 0), '2026-01-31 14:05 UTC', 'a point of time has no end')
+  t.end()
+})
+
+t.test('a series of which nothing is drawn is not named, unless there is no other', t => {
+  const seriesOf = (name: string, ...points: readonly (number | null)[]) => ({ id: name, name, color: 'series-1', points })
+  const [zeros, some, nothing] = [seriesOf('zeros', 0, 0, null), seriesOf('some', 0, 1), seriesOf('nothing', null, null)]
+  t.same(withoutEmpty([zeros, some, nothing], 'columns'), [some])
+  t.same(withoutEmpty([zeros, some, nothing], 'lines'), [zeros, some], 'a line of zeros is drawn')
+  t.same(withoutEmpty([zeros, nothing], 'columns'), [zeros, nothing])
   t.end()
 })
 

@@ -51,10 +51,19 @@ export const formatTime = (iso: string | null, withoutTime = '–'): string =>
 
 export const hourMs = 3_600_000
 
+/** `2026-01-31 14:00–15:00 UTC`, `2026-01-31, UTC`: what a column of a chart covers. The time alone, of less than a minute. */
+export const formatSpan = (iso: string, ms: number): string => {
+  if (ms < 60_000) return formatTime(iso)
+  if (ms >= 24 * hourMs) return `${iso.slice(0, 10)}, UTC`
+  return `${iso.slice(0, 10)} ${spanFrom(Date.parse(iso), ms)}\u00a0UTC`
+}
+
 const clockOf = (time: number): string => new Date(time).toISOString().slice(11, 16)
 
 /** A line would else end after the dash. */
-const hourFrom = (time: number): string => `${clockOf(time)}\u2060–\u2060${clockOf(time + hourMs)}`
+const spanFrom = (time: number, ms: number): string => `${clockOf(time)}\u2060–\u2060${clockOf(time + ms)}`
+
+const hourFrom = (time: number): string => spanFrom(time, hourMs)
 
 /** `12:00–13:00 UTC`, with its date where that is not today: of a time of which only the hour is known. The date alone, of what is older than two days. */
 export const formatHourOfUse = (iso: string | null, now: number): string => {

@@ -46,7 +46,8 @@ export const texts = {
   credits: 'Credits',
   soFar: 'so far',
   /** Of the last column of a chart. */
-  notOver: { columns: 'Striped: not over yet', lines: 'Dot: not over yet' },
+  notOver: { columns: 'Striped:', lines: 'Dot:' },
+  notOverYet: 'not over yet',
   fieldMissing: 'this field is required',
   each: 'each',
   notFound: { title: 'Page not found', how: 'There is no page at this address.' },

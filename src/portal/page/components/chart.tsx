@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals'
 import { now } from '../clock.ts'
-import { formatCompact, formatMoment, formatNumber, formatTime } from '../format.ts'
+import { formatCompact, formatMoment, formatNumber, formatSpan } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
 import { loadLater } from './load-later.tsx'
-import { axisRangeMs, plotHeightPx, shareOf, shareOfTime } from './plot-geometry.ts'
+import { axisRangeMs, plotHeightPx, shareOf, shareOfTime, withoutEmpty } from './plot-geometry.ts'
 import type { ChartLimit, ChartSeries, PlotProps } from './plot-geometry.ts'
 import { Skeleton } from './skeleton.tsx'
 import { Table } from './table.tsx'
@@ -58,8 +58,10 @@ export const Chart = (props: ChartProps) => {
   const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
   const stepMs = Date.parse(end) - Date.parse(times.at(-1) ?? end)
   const isRunning = Date.parse(end) > Date.now()
-  const notOver = isRunning && !isTable.value ? texts.notOver[kind] : undefined
+  const notOver =
+    isRunning && !isTable.value ? `${texts.notOver[kind]} ${formatSpan(times.at(-1) ?? '', stepMs)}, ${texts.notOverYet}` : undefined
   const isStacked = kind === 'columns' && series.length > 1
+  const shown = withoutEmpty(series, kind)
   const positionOf = (point: number): number => (kind === 'lines' ? shareOfTime(times, point, rangeMs) : shareOf(point, times.length))
   const valueAt = (point: number, { points }: ChartSeries): string => {
     const value = points[point] ?? null
@@ -70,7 +72,7 @@ export const Chart = (props: ChartProps) => {
   const isOfRange = series.some(({ ofRange }) => typeof ofRange === 'number')
   const totalAt = (point: number): string => format(series.reduce((sum, { points }) => sum + (points[point] ?? 0), 0))
   const timeAt = (point: number): string =>
-    `${formatTime(times[point] ?? null)}${isRunning && point === times.length - 1 ? `, ${texts.soFar}` : ''}`
+    `${formatSpan(times[point] ?? '', stepMs)}${isRunning && point === times.length - 1 ? `, ${texts.soFar}` : ''}`
   const describe = (point: number): string =>
     [
       timeAt(point),
@@ -116,7 +118,7 @@ export const Chart = (props: ChartProps) => {
             <div class={positionOf(index) > 0.5 ? 'tooltip left' : 'tooltip'} style={tooltipPosition(positionOf(index))} aria-hidden="true">
               <p>{timeAt(index)}</p>
               <ul>
-                {series.toReversed().map(each => (
+                {shown.toReversed().map(each => (
                   <li key={each.id}>
                     <Swatch color={each.color} />
                     <span>{each.name}</span>
@@ -137,7 +139,7 @@ export const Chart = (props: ChartProps) => {
       )}
       {(series.length > 1 || kind === 'lines' || notOver !== undefined) && (
         <Legend
-          series={series.length > 1 || kind === 'lines' ? series : []}
+          series={series.length > 1 || kind === 'lines' ? shown : []}
           notOver={notOver}
           kind={kind}
           onPick={onPickSeries}

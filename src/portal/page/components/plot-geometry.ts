@@ -91,3 +91,9 @@ export const shareOfTime = (times: readonly string[], index: number, rangeMs: nu
 
 /** Where the column stands, from the left of the plot, as a share of its width. */
 export const shareOf = (index: number, count: number): number => (index + 0.5) / Math.max(1, count)
+
+/** Those of which something is drawn: the name of another would be looked for in vain. All, where that is none. */
+export const withoutEmpty = (series: readonly ChartSeries[], kind: PlotProps['kind']): readonly ChartSeries[] => {
+  const found = series.filter(({ points }) => points.some(value => value !== null && (kind === 'lines' || value !== 0)))
+  return found.length === 0 ? series : found
+}

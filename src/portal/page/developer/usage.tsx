@@ -12,7 +12,17 @@ import { Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatDay, formatLatency, formatNumber, formatOutcome, formatPercent, formatShare, formatSince, hourMs } from '../format.ts'
+import {
+  formatDay,
+  formatLatency,
+  formatNumber,
+  formatOutcome,
+  formatPercent,
+  formatShare,
+  formatSince,
+  formatSpan,
+  hourMs,
+} from '../format.ts'
 import { isNarrow } from '../narrow.ts'
 import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
@@ -137,13 +147,17 @@ const billRows = ({ times, end, groups }: UsageAnswer, cellsOf: (key: string) =>
   )
 
 /** Which days the figures are of, where that matters: of a month, and where the first ones are not kept any more. */
-const Kept = ({ report: { times, end, keptFrom } }: Pick<UsageChartProps, 'report'>) => {
+const Kept = ({ report: { times, end, step, keptFrom } }: Pick<UsageChartProps, 'report'>) => {
   const [from = '', last] = [times[0], new Date(Date.parse(end) - 1)]
   const isMonth = ['thisMonth', 'lastMonth'].includes(query.value.get('range') ?? '')
   const isRunning = Date.parse(end) > now.value
   return (
     <>
-      {!isMonth && isRunning && <p class="lead">{`${developerTexts.calls} ${formatSince(from)}.`}</p>}
+      {!isMonth && isRunning && (
+        <p class="lead">
+          {`${developerTexts.calls} ${formatSince(from)}: ${formatNumber(times.length - 1)} ${text.whole[step]}, ${formatSpan(times.at(-1) ?? '', Date.parse(end) - Date.parse(times.at(-1) ?? end))} ${developerTexts.soFar}.`}
+        </p>
+      )}
       {isMonth && (
         <p class="lead">
           {formatDay(new Date(from))} – {formatDay(last)}, {last.getUTCFullYear()}. {text.months}

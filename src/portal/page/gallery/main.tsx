@@ -193,6 +193,7 @@ const Charts = () => (
         failedSeries(waveOf(4)),
         ...methods.map((name, i) => ({ id: name, name, color: groupColor(i), points: waveOf(10 + 8 * i) })),
         { id: 'others', name: 'Others', color: groupColor(maxGroups), points: waveOf(12) },
+        { id: 'empty', name: 'Empty', color: groupColor(3), points: hours.map(() => 0) },
       ]}
       limit={{ label: 'Limit', value: 500 }}
       onPickTime={(from, to) => showToast(`${from} ${to}`)}
