@@ -32,9 +32,9 @@ export interface OpenQuery extends Omit<BlockQuery, 'sendRequest'> {
   cancel(): void
 }
 
-/** Requests are sent within what is left of the query's time, until the caller disconnects or the query is canceled. */
-export const openDeadline = (query: BlockQuery, clock: Clock): OpenQuery => {
-  const { sendRequest, limits, target } = query
+/** Requests are sent within what is left of the query's time, and fail with `timeout` then, until the caller disconnects or the query is canceled. */
+export const openDeadline = (query: BlockQuery, clock: Clock, timeout: Failure): OpenQuery => {
+  const { sendRequest, limits } = query
   const cancellation = new Cancellation()
   const deadlineAt = clock.monotonic() + limits.timeoutMs
   const stopListening = onAbort(limits.signal, () => cancellation.abort())
@@ -42,7 +42,7 @@ export const openDeadline = (query: BlockQuery, clock: Clock): OpenQuery => {
     ...query,
     async sendRequest(request) {
       const timeoutMs = deadlineAt - clock.monotonic()
-      if (timeoutMs <= 0) return refuse('timeout', { source: target.source, upstream: target.name })
+      if (timeoutMs <= 0) return timeout
       return sendRequest(request, { ...limits, timeoutMs, signal: cancellation })
     },
     cancel() {

@@ -1,5 +1,5 @@
 import { blockSelectorOf, copyReply, refuse } from '../../src/plugin/plugin.ts'
-import type { BlockSelector, Failure, Json, Method, Request } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, Failure, Json, Method, Request, Target } from '../../src/plugin/plugin.ts'
 import type { ErrorCategory, MethodTable } from '../../src/plugin/internal.ts'
 import { isLimitLower, normalizeTooManyResults, readSuggestedRange } from './too-many-results.ts'
 
@@ -63,6 +63,10 @@ const queryTimeout: ErrorNormalizer = (failure, { method, blocks }) => {
     retryElsewhere: true,
   })
 }
+
+/** The same where the time is over between two requests of a query. */
+export const timeoutBetweenRequests = ({ source, name: upstream }: Pick<Target, 'source' | 'name'>, query: FailedRequest): Failure =>
+  queryTimeout(refuse('timeout', { source, upstream, category: 'timeout' }), query)
 
 /** The code of geth, reth and Erigon. Clients retry -32005, which cannot help here. */
 const rangeTooWide: ErrorNormalizer = (failure, { blocks }) => {

@@ -19,6 +19,7 @@ import { countListChunks, removeDuplicates, splitByLists } from './filter-lists.
 import { FinalityTags } from './finality-tags.ts'
 import { openDeadline } from './node-query.ts'
 import type { BlockQuery, NodeQuery, OpenQuery } from './node-query.ts'
+import { timeoutBetweenRequests } from './normalize-error.ts'
 
 /** What is sent to the node in place of a query. */
 interface QueryPlan {
@@ -118,7 +119,7 @@ const mayNeedChunks = ({ request, blocks, target }: BlockQuery): boolean => {
 const runPlan = async (query: BlockQuery, services: PlanServices): Promise<Reply> => {
   const { clock, results } = services
   const { maxBlocks } = query.method
-  const openQuery = openDeadline(query, clock)
+  const openQuery = openDeadline(query, clock, timeoutBetweenRequests(query.target, query))
   const { sendRequest, target } = openQuery
   try {
     const plan = await (maxBlocks === undefined ? planChunks(openQuery, services) : planNumbers(openQuery, maxBlocks, services))

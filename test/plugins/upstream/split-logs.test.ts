@@ -594,9 +594,23 @@ t.test('the timeout is for the whole query', async t => {
     },
     { maxRange: 1, clock },
   )
-  t.match(reply, { kind: 'timeout', fault: 'caller', error: { code: -32005, message: 'query timeout exceeded' } })
+  t.match(reply, { kind: 'timeout', error: { code: -32005, message: 'query timeout exceeded' } })
   t.same(timeouts, [10_000, 8500, 7000, 5500, 4000, 2500, 1000])
   t.equal(requests.length, 7, 'no chunk is requested after the timeout')
+})
+
+t.test('a query whose time is over between two requests is due to the node, as one in a request: another node may be asked', async t => {
+  const clock = new TestClock()
+  const { reply, requests } = await requestLogs({ fromBlock: '0x0', toBlock: '0xf' }, limitedNode(evenChain(16, 1), {}), {
+    ...{ maxRange: 8, clock },
+    joinArray(elements) {
+      clock.advance(10_000)
+      return results.joinArray(elements)
+    },
+  })
+  t.match(reply, { kind: 'timeout', category: 'timeout', fault: 'upstream', retryElsewhere: true, upstream: 'own' })
+  t.equal(isCharged(reply), false)
+  t.same(requests.at(-1)?.method, 'eth_getLogs', 'whether the last block is canonical is not asked any more')
 })
 
 t.test('a chunk that fails ends the query, and cancels the chunks in flight', async t => {
