@@ -12,17 +12,22 @@ import type { IndexedMember } from '../json/top-level-index.ts'
 export const serializeRequest = (id: string, { method, params }: Request): string =>
   `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`
 
-/** The id of a whole response, which may be before or behind the result; undefined when it is no number, or the text no object. */
+/**
+ * The id of a whole response, which may be before or behind the result; undefined where it has no number as its one id. Also of a response that is
+ * invalid otherwise, so that its call fails at once: its id is a text or has a fraction, or a member is there twice.
+ */
 export const findResponseId = (response: Buffer): number | undefined => {
   const scanner = new Scanner({ maxDepth, maxElements: 1, maxValues: Infinity })
   if (!scanner.push(response) || scanner.end() !== undefined || scanner.isArray) return undefined
-  const id = findEnvelope(response, scanner.items[0]?.members ?? [])?.id
-  const number = id === undefined ? Number.NaN : Number(toLatin1(response, id.start, Math.min(id.end, id.start + maxIdBytes)))
+  const [id, ...others] = scanner.items[0]?.members?.filter(member => envelopeNameOf(response, member) === 'id') ?? []
+  if (id === undefined || others.length > 0) return undefined
+  const [, digits] = /^"?(\d{1,16})(?!\d)/.exec(toLatin1(response, id.start, Math.min(id.end, id.start + maxIdBytes))) ?? []
+  const number = Number(digits)
   return Number.isSafeInteger(number) ? number : undefined
 }
 
-/** Of a safe integer. */
-const maxIdBytes = 16
+/** Of a safe integer, as a text. */
+const maxIdBytes = 18
 
 /** A node's response. */
 export type ParsedResponse =

@@ -126,6 +126,15 @@ t.test('a response may have its id behind a long result; what nobody asked for i
   t.notMatch(textOf(error), 'canary')
 })
 
+t.test('a call whose response is invalid, but has its id, fails at once', async t => {
+  const node = await startNode(t, ({ id, method }, socket) => {
+    if (method === 'eth_twice') socket.send(`{"jsonrpc":"2.0","id":${id},"result":"0x1","result":"0x2"}`)
+    else socket.send(`{"jsonrpc":"2.0","id":"${id}","result":"0x1"}`)
+  })
+  t.equal(textOf(await node.request('eth_twice')), 'upstream unavailable: duplicate member')
+  t.equal(textOf(await node.request('eth_text')), 'upstream unavailable: id mismatch')
+})
+
 t.test('calls of different traces share the connection', async t => {
   const node = await startNode(t, (request, socket) => respond(socket, request, 'ok'))
   for (const trace of ['a', 'b']) await node.request('eth_call', { traceparent: `00-${trace.repeat(32)}-${trace.repeat(16)}-01` })
