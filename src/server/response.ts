@@ -75,7 +75,8 @@ const sendHttpResponse = (
     return recordResponse(services, origin, sendLongResponse(services, res, origin, response, memory))
   const { status, body, replies } = response
   if (needsSettling(replies)) settleOnClose(services, res, replies)
-  const closesConnection = closesToDrain(services, res) || (status !== 200 && closesAfterRefusal(res.req))
+  // A plugin may refuse with 200 before the body has arrived.
+  const closesConnection = closesToDrain(services, res) || ((status !== 200 || !res.req.complete) && closesAfterRefusal(res.req))
   const options = { services, origin, closesConnection, isCompressed: false }
   const text = body === undefined ? '' : bodyToLatin1(body)
   const isSent =

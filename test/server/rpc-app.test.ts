@@ -22,7 +22,8 @@ import { setSendTimeout } from '../../src/server/stream-response.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import type { RawJson } from '../../src/json/chunked-bytes.ts'
-import type { Reply } from '../../src/plugin/reply.ts'
+import { refuse } from '../../src/plugin/reply.ts'
+import type { Failure, Reply } from '../../src/plugin/reply.ts'
 import type { ResultMemory } from '../../src/json/result-memory.ts'
 import { deferred } from '../support/deferred.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeCharge, fakeResult, openTestAccessLog } from '../support/fakes.ts'
@@ -48,6 +49,7 @@ interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'mem
   readonly onSettled?: Reply['onSettled']
   /** Calls are answered when it resolves. */
   readonly whenAnswered?: Promise<void>
+  readonly admit?: () => Failure | undefined
 }
 
 const callText = (more = '', body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'): string =>
@@ -66,6 +68,7 @@ const openServer = async (
     newResult = () => result ?? Buffer.alloc(resultBytes, '0'),
     onSettled,
     whenAnswered,
+    admit = () => undefined,
   }: ServerOptions,
 ) => {
   const [clock, scheduler] = [new TestClock(), new HeldScheduler()]
@@ -101,7 +104,7 @@ const openServer = async (
   }
   const endpoint = {
     name: 'net',
-    admit: () => undefined,
+    admit,
     messageHandler: { parse: createMessageParser(limits), run, limits, clock, log, accessLog },
   }
   const services: RpcServices = {
@@ -690,3 +693,25 @@ t.test('a caller that reads a few bytes now and then is disconnected, one that r
     res.emit('close')
   }
 })
+
+t.test(
+  'a plugin that refuses with 200, or throws, before the body has arrived closes the connection where the body may not come',
+  async t => {
+    const bug = (): never => {
+      throw new Error('bug')
+    }
+    for (const [admit, code] of [[() => refuse('forbidden'), -32091] as const, [bug, -32603] as const]) {
+      for (const header of ['Expect: 100-continue\r\nContent-Length: 9', 'Transfer-Encoding: chunked', 'Content-Length: 1000000']) {
+        const { caller } = await openServer(t, { admit })
+        caller.write(`POST /v3/key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${header}\r\n\r\n`)
+        const [response] = (await once(caller, 'data')) as [Buffer]
+        t.match(response.toString(), /^HTTP\/1.1 200 [^]*\r\nConnection: close\r\n/, header)
+        t.match(response.toString(), `"code":${code}`)
+      }
+    }
+    const { caller } = await openServer(t, { admit: () => refuse('forbidden') })
+    caller.write('POST /v3/key HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n')
+    const [response] = (await once(caller, 'data')) as [Buffer]
+    t.match(response.toString(), /^HTTP\/1.1 200 [^]*\r\nConnection: keep-alive\r\n/, 'a short body is waited for')
+  },
+)
