@@ -11,8 +11,8 @@ export class SubscriptionRegistry {
   readonly #byKind: Readonly<Record<SubscriptionKind, Set<Subscription>>> = mapKinds(() => new Set())
   /** By the state of a WebSocket, and by id. Not a member of that state: a reload may open another registry, which has those of its own. */
   readonly #bySocket = new WeakMap<Origin['state'], Map<string, Subscription>>()
-  readonly #begunCounts: Record<SubscriptionKind, number> = { ...mapKinds(() => 0) }
   readonly #countByAccount = new Map<string, number>()
+  /** Of all registries of the network: sockets of one before a reload may still be closing. */
   readonly #gauges: Readonly<Record<SubscriptionKind, Gauge>>
   readonly #filterValues: FilterValues
   readonly #onRemoved: (subscription: Subscription) => void
@@ -62,7 +62,7 @@ export class SubscriptionRegistry {
   begin(subscription: Subscription): void {
     if (!this.#has(subscription)) return
     subscription.begin()
-    this.#addToGauge(subscription.kind, 1)
+    this.#gauges[subscription.kind].add(1)
   }
 
   /** False when it was removed before. */
@@ -75,7 +75,7 @@ export class SubscriptionRegistry {
     if (count > 0) this.#countByAccount.set(subscriber.account.id, count)
     else this.#countByAccount.delete(subscriber.account.id)
     subscription.end()
-    if (subscription.hasBegun) this.#addToGauge(kind, -1)
+    if (subscription.hasBegun) this.#gauges[kind].add(-1)
     this.#onRemoved(subscription)
     return true
   }
@@ -86,11 +86,6 @@ export class SubscriptionRegistry {
 
   #removeAllOf({ state }: Origin): void {
     for (const subscription of this.#bySocket.get(state)?.values() ?? []) this.remove(subscription)
-  }
-
-  #addToGauge(kind: SubscriptionKind, change: 1 | -1): void {
-    this.#begunCounts[kind] += change
-    this.#gauges[kind].set(this.#begunCounts[kind])
   }
 }
 

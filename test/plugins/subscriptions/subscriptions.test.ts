@@ -47,6 +47,21 @@ t.test('a subscription', async t => {
     t.equal(after.registry.limitOf(current.topic, openPushSocket().subscription().subscriber, 1), undefined, 'it does not count')
   })
 
+  t.test('is counted in the metric beside those from before a reload whose sockets are closing', async t => {
+    const metrics = createMetricsRegistry()
+    const [before, after] = [1, 2].map(() => new SubscriptionRegistry({ metrics }, new FilterValues(), () => undefined))
+    const [old, current] = [openPushSocket(), openPushSocket()].map(socket => socket.subscription())
+    if (before === undefined || after === undefined || old === undefined || current === undefined) throw new Error('not opened')
+    before.add(old)
+    before.begin(old)
+    after.add(current)
+    after.begin(current)
+    const counted = () => metrics.families()[0]?.series.find(({ labels }) => labels['kind'] === 'newHeads')?.values[0]
+    t.equal(counted(), 2)
+    before.remove(old)
+    t.equal(counted(), 1)
+  })
+
   t.test('gets no event after it has been removed', async t => {
     const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, new FilterValues(), () => undefined)
     const { subscription, sent } = openPushSocket()
