@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '../services/clock.ts'
-import { sleep } from '../util/async.ts'
+import { sleep, withTimeoutOr } from '../util/async.ts'
 import { acceptPending } from './connection-pacing.ts'
 import { closeServer } from './http-server.ts'
 import type { OpenConnections } from './open-connections.ts'
@@ -38,6 +38,7 @@ export const drain = async (
     return false
   }
   const isTimedOut = await Promise.race([finish(), sleep(clock, timeoutMs).then(() => true)])
+  activeRequests.isGivenUp = isTimedOut
   if (isTimedOut) log.warn({}, 'some calls were still running at the drain deadline')
   wsServer.close()
   server.closeIdleConnections()
@@ -45,6 +46,10 @@ export const drain = async (
   wsServer.terminate()
   connections.destroyAll()
   await closed
+  // Node reports that the server has closed before it reports the connections, which cancel their calls.
+  if (isTimedOut) await withTimeoutOr(clock, cancelTimeoutMs, activeRequests.whenIdle(), () => undefined)
 }
 
 const closeHandshakeMs = 1_000
+/** What has been canceled is recorded within this time, but for what a plugin does not end. */
+const cancelTimeoutMs = 1_000

@@ -1,7 +1,7 @@
 import { STATUS_CODES, ServerResponse } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { needsSettling, settleReplies } from '../json-rpc/handle-message.ts'
+import { needsSettling, refundReplies, settleReplies } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1, releaseBody } from '../json-rpc/serialize-response.ts'
 import { systemClock } from '../services/clock.ts'
@@ -68,7 +68,8 @@ const sendHttpResponse = (
   if (res.headersSent) return settleReplies(services, response.replies, false)
   if (res.destroyed) {
     releaseBody(response.body)
-    settleReplies(services, response.replies, false)
+    if (services.activeRequests.isGivenUp) refundReplies(services, response.replies, 'unavailable')
+    else settleReplies(services, response.replies, false)
     return logAborted(services, origin, response)
   }
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)

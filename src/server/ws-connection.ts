@@ -147,7 +147,8 @@ export class WsConnection implements WsSendQueueUser, WsTurnsUser {
   sendResponse({ id, body, replies }: RpcResponse): void {
     const settle = needsSettling(replies) ? (isDelivered: boolean) => settleReplies({ log: this.#log }, replies, isDelivered) : undefined
     if (this.#socket.readyState !== this.#socket.OPEN) {
-      settle?.(false)
+      if (this.#activeRequests.isGivenUp) refundReplies({ log: this.#log }, replies, 'unavailable')
+      else settle?.(false)
       return void releaseBody(body)
     }
     if (body !== undefined && !this.#enqueue(body, settle)) this.#sendOverloaded(id, replies)

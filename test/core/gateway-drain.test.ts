@@ -18,7 +18,7 @@ import { deferred } from '../support/deferred.ts'
 import { createDeployment, networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
-import { call, post } from '../support/rpc-client.ts'
+import { call, connectWs, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const certificate = fileURLToPath(new URL('../../../test/support/certificates/valid.pem', import.meta.url))
@@ -161,6 +161,21 @@ t.test('a call that goes on when its caller has left is counted before the gatew
   await left
   t.equal(await gateway.stop(), 0)
   t.match(await deployment.run('audit'), { code: 0 })
+})
+
+t.test('a call that is given up after `drain.timeout` costs nothing: its caller has not left', async t => {
+  const node = await startFakeNode({ eth_gasPrice: 'hang', eth_maxPriorityFeePerGas: 'hang' })
+  t.teardown(() => node.stop())
+  const { deployment, gateway, url, key } = await startGateway(t, {
+    gateway: { drain: { grace: '0s', timeout: '100ms' } },
+    networks: { testnet: networkFile('testnet', [node.url]) },
+  })
+  const client = await connectWs(gateway.ws(key))
+  const given = [t.rejects(call(url, 'eth_gasPrice')), t.rejects(client.call('eth_maxPriorityFeePerGas'))]
+  await Promise.all([node.waitForRequests('eth_gasPrice', 1), node.waitForRequests('eth_maxPriorityFeePerGas', 1)])
+  t.equal(await gateway.stop(), 0)
+  await Promise.all(given)
+  t.match(JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout), { used: 0 })
 })
 
 t.test('the primary of several workers stays up for `drain.grace` too', async t => {
