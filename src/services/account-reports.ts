@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { BalanceStore, Store } from '../store/store.ts'
+import type { BalanceStore } from '../store/store.ts'
 import type { UsageCount } from '../store/usage-store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
@@ -35,16 +35,6 @@ export const readBalance = async (store: Pick<BalanceStore, 'dayBalance'>, accou
     left: limit === null ? null : Math.max(0, limit - leased),
     resetAt: isoTime((day + 1) * dayMs),
   }
-}
-
-/**
- * Credits that a key with a daily limit has used today, as its leases have it: up to a second late, or 10 s among thousands
- * of accounts, and without what a process that was killed had not reported.
- */
-export const readKeyUse = async (store: Pick<Store, 'dayBalance' | 'dayRecords'>, key: string): Promise<number> => {
-  const { today } = await store.dayBalance(key)
-  const { leases } = await store.dayRecords(key, today)
-  return [...leases.values()].reduce((sum, { used }) => sum + used, 0)
 }
 
 /** What counts can be grouped by. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../services/clock.ts'
 import { openAccountStore } from './accounts.ts'
 import type { Engine } from './engine.ts'
-import { dropLedger, openLedgerStore, readDay } from './ledger.ts'
+import { dropLedger, openLedgerStore } from './ledger.ts'
 import { LostWrites } from './lost-writes.ts'
 import { openRecordStore } from './records.ts'
 import { openRequestLogStore } from './request-log.ts'
@@ -22,7 +22,6 @@ export const openEngineStore = (engine: Engine, clock: Pick<Clock, 'now' | 'mono
     ...openRequestLogStore(engine, days),
     usedShares: async () => (await engine.usedShares?.()) ?? {},
     countLiveProcesses: async () => (await days.live()).processes.size,
-    dayRecords: (account, day) => readDay(engine, account, day),
     accountUse: (accounts, of) => readAccountUse(engine, accounts, of),
     allUsageCounts: hours => allCounts(engine, days, hours),
     close: () => engine.close(),

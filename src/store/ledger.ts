@@ -129,6 +129,11 @@ export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWri
       const { counted: _, ...balance } = totals!
       return balance
     },
+    async keyUse(key) {
+      const { today: day, processes } = await days.live()
+      const { used, forfeited } = sumDay({ ...(await readLeases(engine, key, day)), reported: new Map() }, each => processes.has(each))
+      return { day, used, forfeited }
+    },
     async dayTotals(account, day) {
       const [totals] = await readDayTotals(engine, days, { accounts: [account], day, countsUsage: true })
       return totals!
@@ -266,9 +271,6 @@ interface LedgerDay extends DayRecords {
 }
 
 const emptyDay: LedgerDay = { leased: 0, counted: 0, leases: new Map(), reported: new Map() }
-
-export const readDay = async (engine: Engine, account: string, day: number): Promise<DayRecords> =>
-  (await readDays(engine, [account], day, false))[0]!
 
 /**
  * What processes have reported is read before their leases: a lease covers what was reported before. Their names are read first; an account without

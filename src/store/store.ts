@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib'
 import type { Key, RequestLogSetting } from '../plugin/call.ts'
 import type { MaybePromise } from '../util/async.ts'
-import type { DayRecords, LeaseCounters, LeaseRequest } from './lease-accounting.ts'
+import type { LeaseCounters, LeaseRequest } from './lease-accounting.ts'
 import type { RecordStore } from './record-store.ts'
 import type { RequestLogStore } from './request-log-store.ts'
 import type { AccountUseStore, UsageCount, UsagePeriods, UsageStore } from './usage-store.ts'
@@ -192,6 +192,12 @@ interface DayBalance extends StoreDay {
   readonly isExact: boolean
 }
 
+/**
+ * What a key with a daily limit of its own has used today, by its leases alone: its calls are counted for its account. It is up to a second late, or
+ * 10 s among thousands of accounts.
+ */
+export interface KeyUse extends Pick<DayBalance, 'day' | 'used' | 'forfeited'> {}
+
 export interface DayTotals extends DayBalance {
   /** Credits of the day by the usage counts, read in one step with `used`. */
   readonly counted: number
@@ -214,6 +220,7 @@ export interface BalanceStore {
   dayTotals(account: string, day?: number): MaybePromise<DayTotals>
   /** dayTotals() without the usage counts, of which a day may have thousands. */
   dayBalance(account: string, day?: number): MaybePromise<DayBalance>
+  keyUse(key: string): MaybePromise<KeyUse>
 }
 
 /** Hours since 1970, UTC. */
@@ -229,8 +236,6 @@ export interface StoreDetails {
   countLiveProcesses(): MaybePromise<number>
   /** dayTotals() of today of each of these accounts, read together: in a few round trips, however many there are. */
   dayTotalsOf(accounts: readonly string[]): Promise<readonly DayTotals[]>
-  /** One account's day by process. */
-  dayRecords(account: string, day: number): MaybePromise<DayRecords>
   /** All counts, or those from hour `from` up to, not including, hour `to`; those of one account and hour are adjacent. Of days without hours, those of the day. */
   allUsageCounts(hours?: HourRange): AsyncIterable<UsageCount>
 }

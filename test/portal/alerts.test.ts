@@ -1408,5 +1408,16 @@ t.test(
       const traces = JSON.stringify([receiver.received, one.log, other.log, await shown()])
       for (const canary of [key, adminToken, 'canary-portal-secret', webhook.secret]) t.notOk(traces.includes(canary))
     })
+
+    t.test('a share of the daily limit of a key is told while the processes that serve the key go on', async t => {
+      await deployment.run('accounts', 'set', 'alice', '--credits', '400000')
+      const limited = JSON.parse((await deployment.run('keys', 'add', 'alice', '--credits', '1000', '--json')).stdout)
+      const settings = { daily: [], monthly: [], keyDaily: [50, 90] }
+      t.match(await createPortalClient(other.admin, adminToken).request('PATCH', '/accounts/alice/alerts', settings), { status: 200 })
+      const before = receiver.received.length
+      for (let i = 0; i < 7; i += 1) t.match(await call(other.http(limited.key), 'eth_gasPrice'), { result: '0x7' })
+      await waitUntil(() => receiver.received.length > before)
+      t.match(receiver.received[before]?.json.data, { key: { id: limited.id }, threshold: 50, used: 560, limit: 1_000 })
+    })
   },
 )

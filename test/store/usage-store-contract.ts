@@ -243,6 +243,18 @@ export const useContract = async (t: Test, open: (t: Test, clock: TestClock) => 
     t.same(await store.accountUse(['acc_1'], { day: day - 1, hours: [] }), [{ account: 'acc_1', credits: 7, calls: [] }])
   })
 
+  t.test('what a key with a limit of its own has used is what its leases have used: its calls are counted for its account', async t => {
+    const { clock, store, report } = await setUp(t)
+    const lease = { account: 'key_1', day, process: 'p1', minCredits: 0, limit: 1_000, shareDivisor: 1 }
+    await store.heartbeat('p1')
+    await store.requestLease({ ...lease, seq: 1, counters: undefined, desiredCredits: 300 })
+    await report('p1', 1, [count(80)])
+    await store.requestLease({ ...lease, seq: 2, counters: { granted: 300, returned: 0, used: 80 }, desiredCredits: 0 })
+    t.same(await store.keyUse('key_1'), { day, used: 80, forfeited: 0 })
+    clock.advance(10_000)
+    t.same(await store.keyUse('key_1'), { day, used: 80, forfeited: 220 }, 'of a process that died')
+  })
+
   t.test('the counts of a range of hours are read for all accounts', async t => {
     const store = await open(t, new TestClock(start))
     const hour = start / hourMs

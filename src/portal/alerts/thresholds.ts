@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { ledgerRetentionDays } from '../../store/store.ts'
-import type { AccountRow, DayTotals, Store } from '../../store/store.ts'
+import type { AccountRow, KeyUse, Store } from '../../store/store.ts'
 import type { UsageCount } from '../../store/usage-store.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import type { Plans } from '../../services/accounts/effective-plan.ts'
@@ -17,7 +17,7 @@ interface ReachedThreshold {
   readonly endsAt: number
 }
 
-type ThresholdStore = Pick<Store, 'dayBalance' | 'keys' | 'usageCounts' | 'usageRows' | 'findRecord' | 'putRecord'>
+type ThresholdStore = Pick<Store, 'dayBalance' | 'keyUse' | 'keys' | 'usageCounts' | 'usageRows' | 'findRecord' | 'putRecord'>
 
 export interface ThresholdServices {
   readonly store: ThresholdStore
@@ -47,12 +47,10 @@ interface AccountOfDay {
   readonly row: AccountRow
   /** Credits of a day. */
   readonly limit: number
-  readonly balance: UsedOfDay
+  readonly balance: KeyUse
   /** Read once, where it matters. */
   refusals(): Promise<Refusals>
 }
-
-type UsedOfDay = Pick<DayTotals, 'day' | 'used' | 'forfeited'>
 
 /** Of the keys of the account that have a daily limit, and are not revoked. */
 const readThresholdsOfKeys = async (
@@ -64,7 +62,7 @@ const readThresholdsOfKeys = async (
   for (const key of await store.keys(id)) {
     const { dailyCredits: limit = 0, revoked } = key
     if (limit <= 0 || revoked !== undefined) continue
-    const balance = await store.dayBalance(key.id)
+    const balance = await store.keyUse(key.id)
     const { day, used } = balance
     const data = {
       ...{ account: { id, name }, plan, key: { id: key.id, name: key.name ?? '', hint: key.hint } },
@@ -105,14 +103,14 @@ const readThresholdsOfAccount = async (
 const percentOf = (used: number, limit: number): number => (100 * used) / limit
 
 /** What a process that was killed had leased cannot be used today. */
-const shareOf = ({ used, forfeited }: UsedOfDay, limit: number): number => percentOf(used + forfeited, limit)
+const shareOf = ({ used, forfeited }: KeyUse, limit: number): number => percentOf(used + forfeited, limit)
 
 /** Percent: from here on, calls may be refused because the rest of the credits is smaller than what they cost. */
 const minShareOfRefusals = 75
 
 /** 100 where calls are refused although there is a rest. */
 const shareWithRefusals = async (
-  balance: UsedOfDay,
+  balance: KeyUse,
   limit: number,
   thresholds: readonly number[],
   isRefused: () => Promise<boolean>,

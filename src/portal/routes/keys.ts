@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import { readKeyUse } from '../../services/account-reports.ts'
 import { keyRefusal } from '../../services/accounts/api-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
 import { dayMs, hourMs, isoTimeOrNull } from '../../util/dates.ts'
@@ -24,7 +23,7 @@ const maxOverlapHours = 720
 /** A key as its account sees it, with its use. */
 const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: number) => ({
   ...keyJson(row, clock.now()),
-  usedToday: row.dailyCredits === undefined ? null : await readKeyUse(store, row.id),
+  usedToday: row.dailyCredits === undefined ? null : (await store.keyUse(row.id)).used,
   lastUsed: isoTimeOrNull(lastUsed),
 })
 
