@@ -8,7 +8,7 @@ import { ledgerRetentionDays } from '../store/store.ts'
 import type { BalanceStore } from '../store/store.ts'
 import { storeTimeOf } from '../store/store-clock.ts'
 import { backoffDelayMs, isAttemptDue } from '../util/async.ts'
-import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
+import { dayMs, isoDate, isoTime } from '../util/dates.ts'
 import { toJson } from '../util/json.ts'
 import { deliveryLockTtlMs, deliveryRetryDelays } from './alerts/delivery-records.ts'
 import { resolveHost } from './alerts/webhook-addresses.ts'
@@ -18,6 +18,7 @@ import { startRounds } from '../services/rounds.ts'
 import type { BackgroundTask } from '../services/rounds.ts'
 import { readSigningKey } from './signing-key.ts'
 import { tryLock } from './concurrent-changes.ts'
+import { maxSettlingMs } from './queries/usage-days.ts'
 import type { UsageRowCursor } from './queries/usage-days.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
 import type { RecordServices } from './record-services.ts'
@@ -63,9 +64,6 @@ const maxRowsPerMessage = 1_000
 
 /** Gateways report calls within seconds; the reports of the last ones have arrived by then. */
 const minSettlingMs = 60_000
-/** A gateway that could not reach the store for longer reports later than its day is sent. */
-const maxSettlingMs = 6 * hourMs
-
 const recordId = 'usage-webhook'
 
 const roundIntervalMs = 30_000

@@ -11,6 +11,7 @@ import { repeatableMs } from './lost-writes.ts'
 import type { LostWrites } from './lost-writes.ts'
 import type { StoreDays } from './store-days.ts'
 import { dropReportedUse, readReportedUse } from './usage.ts'
+import type { ReportedDay } from './usage.ts'
 
 // The ledger of an account, or of a key with a limit of its own, has the id as its tag.
 
@@ -126,7 +127,7 @@ export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWri
     deregister: process => days.deregister(process),
     async dayBalance(account, day) {
       const [totals] = await readDayTotals(engine, days, { accounts: [account], day, countsUsage: false })
-      const { counted: _, ...balance } = totals!
+      const { counted: _, silentHour: __, ...balance } = totals!
       return balance
     },
     async keyUse(key) {
@@ -261,13 +262,25 @@ const readDayTotals = async (
   const isRetained = day > today - ledgerRetentionDays
   const found = isRetained ? await readDays(engine, accounts, day, countsUsage) : accounts.map(() => emptyDay)
   const isLive = (process: string): boolean => processes.has(process)
-  return found.map(each => ({ today, endsInMs, day, leased: each.leased, counted: each.counted, ...sumDay(each, isLive) }))
+  return found.map(each => {
+    const silentHour = silentHourOf(each, isLive)
+    const totals = { today, endsInMs, day, leased: each.leased, counted: each.counted, ...sumDay(each, isLive) }
+    return { ...totals, ...(silentHour !== undefined && { silentHour }) }
+  })
 }
 
 /** One account's day: what is leased over all processes, the records by process, and the credits of the usage counts. */
-interface LedgerDay extends DayRecords {
+interface LedgerDay extends Pick<DayRecords, 'leases'>, ReportedDay {
   readonly leased: number
-  readonly counted: number
+}
+
+/** As in DayTotals. */
+const silentHourOf = ({ leases, reported }: LedgerDay, isLive: (process: string) => boolean): number | undefined => {
+  const hours = Array.from(leases, ([process, { granted, returned }]) => {
+    const { credits = 0, isFinal = true, hour = 0 } = reported.get(process) ?? {}
+    return !isFinal && !isLive(process) && granted - returned > credits ? hour : 0
+  })
+  return Math.max(0, ...hours) || undefined
 }
 
 const emptyDay: LedgerDay = { leased: 0, counted: 0, leases: new Map(), reported: new Map() }

@@ -201,6 +201,11 @@ export interface KeyUse extends Pick<DayBalance, 'day' | 'used' | 'forfeited'> {
 export interface DayTotals extends DayBalance {
   /** Credits of the day by the usage counts, read in one step with `used`. */
   readonly counted: number
+  /**
+   * When, in hours since 1970, a process reported last that has been silent since then, and had credits of the day that no counted call has cost: it
+   * died, or cannot reach the store and will report calls. Of several, the last one; absent without one.
+   */
+  readonly silentHour?: number
 }
 
 /** Leases by account and UTC day. */

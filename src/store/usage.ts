@@ -361,9 +361,14 @@ const parsePeriod = (name: string) => {
   return { name, period, start }
 }
 
+/** With the hour of the process's last report, since 1970. */
+interface LastReportedUse extends ReportedUse {
+  readonly hour: number
+}
+
 /** What processes have reported of one account's day, and the credits of its counts: of one moment. */
-interface ReportedDay {
-  readonly reported: ReadonlyMap<string, ReportedUse>
+export interface ReportedDay {
+  readonly reported: ReadonlyMap<string, LastReportedUse>
   readonly counted: number
 }
 
@@ -407,10 +412,12 @@ const readReportedUseIn = async (
   const [last = noRows, ...tables] = (await engine.read(tag, [{ table: lastReports, fields: processes }, ...reads])).tables
   return accounts.map(({ account, processes: ofAccount }, i) => {
     const [use = noRows, calls = noRows] = [tables[i], tables[accounts.length + i]]
-    const reported = new Map<string, ReportedUse>()
+    const reported = new Map<string, LastReportedUse>()
     for (const process of ofAccount) {
       const text = last.get(process)
-      if (text !== undefined) reported.set(process, { credits: Number(use.get(process) ?? 0), isFinal: parseLastReport(text).isFinal })
+      if (text === undefined) continue
+      const { hour, isFinal } = parseLastReport(text)
+      reported.set(process, { credits: Number(use.get(process) ?? 0), isFinal, hour })
     }
     let counted = 0
     for (const row of calls.values()) counted += parseVector(row)[1] ?? 0

@@ -48,15 +48,15 @@ let processes = 0
 
 /** A process of a gateway: charges calls and counts them. */
 const startProcess = async (realStore: Store, clock: TestClock) => {
-  let isDead = false
-  const failWhenDead = () => {
-    if (isDead) throw new Error('killed')
+  let isCut = false
+  const failWhenCut = () => {
+    if (isCut) throw new Error('cut off')
   }
   const store: Store = {
     ...realStore,
-    reportUsage: async report => (failWhenDead(), realStore.reportUsage(report)),
-    requestLease: async request => (failWhenDead(), realStore.requestLease(request)),
-    heartbeat: async process => (failWhenDead(), realStore.heartbeat(process)),
+    reportUsage: async report => (failWhenCut(), realStore.reportUsage(report)),
+    requestLease: async request => (failWhenCut(), realStore.requestLease(request)),
+    heartbeat: async process => (failWhenCut(), realStore.heartbeat(process)),
   }
   const name = `p${(processes += 1)}`
   const options = { log: new TestLog(), process: name }
@@ -73,9 +73,12 @@ const startProcess = async (realStore: Store, clock: TestClock) => {
     },
     /** What was called since the report before is in the store. */
     report: () => usage.start(),
-    /** SIGKILL: the store hears nothing more of it. */
-    kill() {
-      isDead = true
+    /** SIGKILL, or a network that is cut: the store hears nothing more of it. */
+    cut() {
+      isCut = true
+    },
+    restore() {
+      isCut = false
     },
     async stop(): Promise<void> {
       await ledger.stop()
@@ -121,7 +124,7 @@ t.test('each row of a day that is over is sent once, over several gateways and f
   for (let i = 0; i < 700; i += 1) await one.call('acc_bob', `method_${i}`, 5)
   // Charged and never reported: the process is killed.
   for (let i = 0; i < 10; i += 1) await killed.call('acc_alice', 'eth_lost', 255)
-  killed.kill()
+  killed.cut()
   await one.stop()
   t.same(auditDay(await store.dayTotals('acc_alice'), plan.dailyCredits).faults, [])
   const gateways = [gateway(), gateway(), gateway()]
@@ -218,6 +221,40 @@ t.test('a day is sent when its calls have all been reported, or six hours later'
   await heartbeats()
   await gateway().run()
   t.equal(messages('usage.day').length, 2)
+})
+
+t.test('a day waits for a gateway that cannot reach the store, until it is back or has been silent for six hours', async t => {
+  const { clock, store, gateway, messages, rows } = await openScenario(t)
+  const daysSent = () => messages('usage.day').map(({ json }) => json.data.day)
+  /** A gateway without calls of its own: the store has a live process. */
+  const passHours = async (hours: number) => {
+    clock.advance(hours * hourMs)
+    await store.heartbeat('other')
+    await gateway().run()
+  }
+  await gateway().run()
+  await passHours(11)
+  const cutOff = await startProcess(store, clock)
+  await cutOff.call('acc_alice', 'eth_call', 80)
+  await cutOff.report()
+  cutOff.cut()
+  await cutOff.call('acc_alice', 'eth_call', 80)
+  await passHours(2)
+  t.same(daysSent(), ['2026-01-14'])
+  cutOff.restore()
+  await cutOff.stop()
+  await passHours(0)
+  t.match(rows(), [{ accountId: 'acc_alice', calls: 2, credits: 160 }])
+  t.match(messages('usage.day').at(-1)?.json.data, { day: '2026-01-15', calls: 2, credits: 160, ledgerCredits: 160 })
+  await passHours(20)
+  const gone = await startProcess(store, clock)
+  await gone.call('acc_bob', 'eth_call', 80)
+  await gone.report()
+  gone.cut()
+  await passHours(4)
+  t.same(daysSent().at(-1), '2026-01-15')
+  await passHours(2)
+  t.same(daysSent().at(-1), '2026-01-16', 'before six hours of the next day are over')
 })
 
 t.test('a clock that is ahead by days or years for a while neither ends a day early nor skips one', async t => {

@@ -2,7 +2,8 @@ import { setImmediate } from 'node:timers/promises'
 import { toUsageRows } from '../../services/usage/usage-export.ts'
 import type { UsageExportRow } from '../../services/usage/usage-export.ts'
 import type { Store } from '../../store/store.ts'
-import { hoursPerDay } from '../../util/dates.ts'
+import { storeTimeOf } from '../../store/store-clock.ts'
+import { hourMs, hoursPerDay } from '../../util/dates.ts'
 
 type DayStore = Pick<Store, 'accounts' | 'usageAccounts' | 'usageRows' | 'dayTotals'>
 
@@ -51,9 +52,15 @@ export const readUsagePage = async (store: DayStore, { day, after, limit }: Usag
 /** What the ledger has of a day. */
 export interface LedgerDayState {
   readonly used: number
-  /** True when the usage of all calls has been reported: no process holds credits of the day, and used and counted credits agree. */
+  /**
+   * True when the usage of all calls has been reported: no process holds credits of the day, or has gone with some a short time ago, and used and counted
+   * credits agree.
+   */
   readonly isSettled: boolean
 }
+
+/** A gateway that could not reach the store for longer reports later than its day is sent. */
+export const maxSettlingMs = 6 * hourMs
 
 /** Requests to a store over the network that wait together. */
 const accountsPerRead = 50
@@ -67,7 +74,8 @@ export const readLedgerDay = async (store: DayStore, { day }: { readonly day: nu
     const part = accounts.slice(from, from + accountsPerRead)
     for (const totals of await Promise.all(part.map(({ id }) => store.dayTotals(id, day)))) {
       used += totals.used
-      isSettled &&= totals.held === 0 && totals.used === totals.counted
+      const silentMs = storeTimeOf(totals) - (totals.silentHour ?? -Infinity) * hourMs
+      isSettled &&= totals.held === 0 && totals.used === totals.counted && silentMs >= maxSettlingMs
     }
     await setImmediate()
   }
