@@ -27,12 +27,17 @@ type RequestTokens = (request: TokenRequest, most: number) => Promise<TokenGrant
 interface LocalBucket extends BucketState {
   /** Taken from the owner's bucket, and not used yet. */
   tokens: number
-  /** The owner refuses requests for so many tokens, and more, until `refusedUntil` on the monotonic clock. */
+  /** The owner refuses requests for so many tokens, and more, at this rate, and less, until `refusedUntil` on the monotonic clock. */
   refusedTokens: number
+  refusedRate: Rate
   refusedUntil: number
 }
 
-const notRefused = { refusedTokens: 0, refusedUntil: -Infinity }
+const notRefused = { refusedTokens: 0, refusedRate: { perSecond: 0, burst: 0 }, refusedUntil: -Infinity }
+
+/** Until when the request need not be sent to the owner. The rate of a plan or of a key may be greater since it was refused. */
+const refusedUntil = ({ refusedTokens, refusedRate, refusedUntil: until }: LocalBucket, { tokens, rate }: TokenRequest): number =>
+  tokens >= refusedTokens && rate.perSecond <= refusedRate.perSecond && rate.burst <= refusedRate.burst ? until : -Infinity
 
 /**
  * Buckets that another process has; this one takes tokens from them in chunks. So all processes together never let more calls
@@ -95,7 +100,8 @@ export class RemoteRateLimits implements RateLimits {
         this.#add(bucket, -tokens)
         return 'taken'
       }
-      if (tokens >= local.refusedTokens && now < local.refusedUntil) return local.refusedUntil - now
+      const until = refusedUntil(local, request)
+      if (now < until) return until - now
       // Calls that come meanwhile wait for the same tokens.
       const refill = getOrCreate(this.#refills, bucket, () => this.#refill(request).finally(() => this.#refills.delete(bucket)))
       this.#isOwnerUnresponsive = !(await refill)
@@ -111,7 +117,7 @@ export class RemoteRateLimits implements RateLimits {
     this.#retryAt = grant === undefined ? this.#clock.monotonic() + retryIntervalMs : -Infinity
     if (grant === undefined) return false
     const { granted, waitMs, state } = grant
-    const refusal = waitMs > 0 ? { refusedTokens: tokens, refusedUntil: this.#clock.monotonic() + waitMs } : notRefused
+    const refusal = waitMs > 0 ? { refusedTokens: tokens, refusedRate: rate, refusedUntil: this.#clock.monotonic() + waitMs } : notRefused
     this.#buckets.set(bucket, { ...state, tokens: this.#bucketOf(bucket).tokens + granted, ...refusal })
     return true
   }

@@ -140,7 +140,7 @@ const openWorkers = (count: number, { isSilent = false, limits = { rate: 100, bu
     const { passedOf, request } = open(options, { clock, rateLimits: worker })
     const plan = withPlan(limits)
     return {
-      passedOf: (calls: number, method?: string) => passedOf(calls, plan, method),
+      passedOf: (calls: number, method?: string, now = limits) => passedOf(calls, withPlan(now), method),
       request: () => request(plan),
     }
   })
@@ -184,6 +184,15 @@ t.test('a refused caller costs the primary no requests', async t => {
   const before = messages.length
   t.equal(await workers[0]?.passedOf(50), 0)
   t.ok(messages.length <= before + 1)
+})
+
+t.test('a greater rate holds from the next call on, also at a worker that has refused calls until much later', async t => {
+  const { clock, workers } = openWorkers(1, { limits: { rate: 0.01, burst: 2 } })
+  const [worker] = workers
+  t.equal(await worker?.passedOf(3), 2)
+  clock.advance(1_000)
+  t.equal(await worker?.passedOf(3), 0)
+  t.equal(await worker?.passedOf(150, undefined, { rate: 100, burst: 200 }), 100)
 })
 
 t.test('while the primary is silent, each worker limits its own calls, and waits for the primary once a second', async t => {

@@ -58,6 +58,7 @@ t.test('rate limits over Redis', { skip: skipWithoutRedis }, async t => {
     t.match(await gateway?.take([requestOf('calls key s', 0.02, 4)]), { waitMs: Number })
     const refused = await gateway?.take([requestOf('calls key s', 0.02, 4)])
     t.ok((refused?.waitMs ?? 0) > 40_000 && (refused?.waitMs ?? 0) <= 100_000, `${refused?.waitMs}`)
+    t.equal(await gateway?.take([requestOf('calls key s', 100_000, 4)]), undefined, 'also while calls at the rate before are refused')
   })
 
   t.test('a clock of Redis that goes back stops no bucket', async t => {
