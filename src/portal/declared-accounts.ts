@@ -183,20 +183,34 @@ const planAddition = ({ accounts, clock }: DeclarationServices, account: Declare
 }
 
 const planChange = (
-  { accounts, clock }: DeclarationServices,
+  { store, accounts, clock }: DeclarationServices,
   account: DeclaredAccount,
   row: AccountRow,
   declaration: Declaration,
 ): PlannedRow => {
   const { name, plan, credits, label } = account
-  const state = declaredState(account, row, clock.now())
+  const now = clock.now()
+  const state = declaredState(account, row, now)
   const declared = { ...declaration, ...(account.suspended === true && { suspended: state.suspended ?? undefined }) }
   const change: AccountChange = { plan, credits: credits || null, label: label || null, ...state, declared: withoutUndefined(declared) }
   const changed = applyChange(row, change)
   if (isDeepStrictEqual(changed, row)) return { row, steps: [] }
   const fields = fieldsOf(row, changed)
   const shown = Object.keys(fields).length === 0 ? undefined : ({ account: name, change: 'changed', fields } as const)
-  return { row: changed, steps: [{ shown, run: () => accounts.changeFoundAccount(row, change) }] }
+  const isSuspendedAnew = account.suspended === true && row.declared?.suspended !== changed.suspended
+  return {
+    row: changed,
+    steps: [
+      {
+        shown,
+        async run() {
+          // As `accounts suspend` does it: what an owner has deleted, only the operator resumes from now on.
+          if (isSuspendedAnew && changed.deleteAt !== undefined) await prepareDeletion(store, row, now)
+          return accounts.changeFoundAccount(row, change)
+        },
+      },
+    ],
+  }
 }
 
 /** As it is read from the store again. */

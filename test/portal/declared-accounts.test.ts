@@ -9,11 +9,11 @@ import { applyAccounts, exportAccounts, mergeChanges, planAccounts, shownChanges
 import type { DeclarationRequest, DeclaredChange } from '../../src/portal/declared-accounts.ts'
 import { addNewPerson, findPersonByEmail, listPeople, removePerson, setEmail } from '../../src/portal/people/people.ts'
 import { monthOf, readChanges } from '../../src/services/accounts/change-history.ts'
-import { removeDeletedAccounts } from '../../src/services/accounts/account-deletion.ts'
+import { deleteAccount, mayOwnersResume, removeDeletedAccounts, undoDeletionChange } from '../../src/services/accounts/account-deletion.ts'
 import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { AccountRow, Store } from '../../src/store/store.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { tempFolder, tempStore } from '../store/temp-store.ts'
@@ -189,6 +189,22 @@ t.test('an account that is used again while it is pruned is not removed as it wa
   const { suspended, declared } = (await store.account('bolt')) ?? {}
   t.equal(suspended, 7, 'the suspension keeps the time at which it began')
   t.match(declared, { suspended: 7, deleteAt: Number })
+})
+
+t.test('an account that its owner has deleted, and that a file then suspends, is resumed by the operator alone', async t => {
+  const { store, accounts, clock, apply } = await setUp(t, tempStore)
+  await apply('accounts: { acme: { plan: core }, bolt: { plan: core, suspended: true } }')
+  const find = async (name: string) => (await store.account(name)) as AccountRow // declared above
+  clock.advance(1)
+  for (const name of ['acme', 'bolt']) await deleteAccount({ store, accounts, clock }, await find(name), 'owner')
+  await apply('accounts: { acme: { plan: growth }, bolt: { plan: core, suspended: true } }')
+  t.ok(await mayOwnersResume(store, await find('acme')), 'the file does not suspend it')
+  await apply('accounts: { acme: { plan: growth, suspended: true }, bolt: { plan: core, suspended: true } }')
+  t.notOk(await mayOwnersResume(store, await find('acme')))
+  t.match(await find('acme'), { suspended: Number, deleteAt: Number }, 'it stays deleted')
+  const bolt = await find('bolt')
+  t.ok(await mayOwnersResume(store, bolt), 'the suspension of the file is older, and stays')
+  t.same(undoDeletionChange(bolt), { deleteAt: null })
 })
 
 t.test('an account keeps an owner, also where one leaves while another is removed', async t => {
