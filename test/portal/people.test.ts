@@ -200,11 +200,18 @@ t.test('people of an account', async t => {
       ...{ name: 'joseph', role: 'developer', email: 'joe@example.org', emailVerified: false, confirmation: 'sent' },
     })
     const { token, message } = await nextMail()
-    t.match(message, /The operator has entered this e-mail address for joe, viewer of the account alice/)
+    t.match(message, /The operator has entered this e-mail address for joseph, developer of the account alice/)
     t.equal((await confirm(token)).status, 200)
     t.match((await joe.get('/session')).json.person, { name: 'joseph', email: 'joe@example.org', emailVerified: true })
-    t.match(await run('people', 'set', id, '--email', 'bob@example.org'), /somebody else signs in with bob@example\.org/)
-    t.match(await run('people', 'set', await idOf(bob), '--role', 'viewer'), /owner is the last owner of the account/)
+    t.match(
+      await run('people', 'set', id, '--name', 'moe', '--role', 'viewer', '--email', 'bob@example.org'),
+      /somebody else signs in with bob@example\.org/,
+    )
+    t.match((await joe.get('/session')).json.person, { name: 'joseph', role: 'developer' }, 'nothing of it is changed')
+    const refused = ['--role', 'viewer', '--name', 'boss', '--email', 'boss@example.org'] as const
+    t.match(await run('people', 'set', await idOf(bob), ...refused), /owner is the last owner of the account/)
+    t.match(await patch(bob, await idOf(bob), { name: 'boss', role: 'viewer' }), { status: 409, json: { error: { code: 'last-owner' } } })
+    t.match((await bob.get('/session')).json.person, { name: 'owner', email: 'bob@example.org' }, 'nothing of it is changed')
     t.match(await run('people', 'remove', await idOf(bob)), /owner is the last owner of the account/)
     t.match(await run('people', 'set', 'usr_none', '--role', 'viewer'), /unknown person id "usr_none"/)
     t.match((await deployment.run('people', 'list', 'alice')).stdout, /^ID +NAME +ROLE +EMAIL +STATE$/m)
@@ -221,6 +228,13 @@ t.test('people of an account', async t => {
       (await alice.get('/people')).json.find(({ name }: { name: string }) => name === 'zed'),
       { role: 'viewer' },
     )
+    t.match((await changesOf('alice')).slice(-2), [
+      { action: 'person-added', after: { name: 'zed', role: 'viewer' } },
+      { action: 'link-created' },
+    ])
+    const taken = await deployment.run('accounts', 'link', 'alice', '--person', 'zoe', '--role', 'viewer', '--email', 'Bob@example.org')
+    t.match(taken.stderr, /somebody else signs in with bob@example\.org/)
+    t.notOk((await alice.get('/people')).json.some(({ name }: { name: string }) => name === 'zoe'))
   })
 
   t.test('a person sees where they are signed in, and ends one session or all', async t => {

@@ -5,12 +5,13 @@ import { didYouMean } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
 import { createSignInLink } from '../people/one-time-links.ts'
 import { accountRefSchema, object, schemaRef, text } from '../openapi.ts'
-import { firstPersonName, getOrAddPerson, listPeople } from '../people/people.ts'
+import { firstPersonName, listPeople } from '../people/people.ts'
 import type { Person } from '../people/people.ts'
+import { addToAccount } from '../people/person-changes.ts'
 import { accountId, describeLink, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
-import { bindEmail, confirmationSchema, describeConfirmation } from './people-operations.ts'
+import { bindEmail, confirmationSchema, describeConfirmation, requireFreeEmail } from './people-operations.ts'
 
 /** What the operations return, by the name in the OpenAPI document. */
 export const linkSchemas = {
@@ -58,8 +59,9 @@ export const linkOperations = [
         throw new ApiError(409, 'no-dashboard', message)
       }
       const account = await findAccount(services, idOrName)
-      const person = await findOrAddPerson(services, account, named, role)
-      const confirmation = email === undefined ? null : await bindEmail(services, person, email.toLowerCase())
+      const address = email?.toLowerCase()
+      const person = await findOrAddPerson(services, account, { name: named, role, email: address })
+      const confirmation = address === undefined ? null : await bindEmail(services, person, address)
       const { id, name } = account
       return { account: { id, name }, person: named, link: await createSignInLink(services, url, person), confirmation }
     },
@@ -71,18 +73,26 @@ export const linkOperations = [
   }),
 ]
 
-/** A mistyped name adds nobody: the role of somebody new must be named, but for the first person. Rejects with ApiError. */
+interface LinkedPerson extends Pick<Person, 'name'> {
+  readonly role: Role | undefined
+  /** In lower case. */
+  readonly email: string | undefined
+}
+
+/** A mistyped name adds nobody: the role of somebody new must be named, but for the first person. Nor does an address that somebody has. Rejects with ApiError. */
 const findOrAddPerson = async (
-  { store, clock }: OperationServices,
-  { id, name: accountName }: AccountRow,
-  name: string,
-  role: Role | undefined,
+  services: OperationServices,
+  { id: account, name: accountName }: AccountRow,
+  { name, role, email }: LinkedPerson,
 ): Promise<Person> => {
-  const newRole = role ?? (name === firstPersonName ? 'owner' : undefined)
-  if (newRole !== undefined) return getOrAddPerson(store, clock, { account: id, name, role: newRole })
-  const people = await listPeople(store, id)
+  const people = await listPeople(services.store, account)
   const found = people.find(person => person.name === name)
   if (found !== undefined) return found
+  const newRole = role ?? (name === firstPersonName ? 'owner' : undefined)
+  if (newRole !== undefined)
+    return addToAccount(services, { account, name, role: newRole }, async () => {
+      if (email !== undefined) await requireFreeEmail(services, email)
+    })
   const hint =
     didYouMean(
       name,

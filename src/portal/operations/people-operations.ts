@@ -4,7 +4,7 @@ import { ApiError } from '../api-errors.ts'
 import { listInvitations } from '../people/invitations.ts'
 import { mailConfirmation } from '../people/one-time-links.ts'
 import { accountRefSchema, listOf, object, schemaRef } from '../openapi.ts'
-import { findPerson, listPeople } from '../people/people.ts'
+import { findPerson, findPersonByEmail, listPeople } from '../people/people.ts'
 import type { Person } from '../people/people.ts'
 import { giveEmail, giveRole, removeFromAccount, rename, requireOtherOwner } from '../people/person-changes.ts'
 import { invitationJson, personJson, personProperties } from '../people/person-json.ts'
@@ -52,10 +52,18 @@ const withAccount = (person: PersonJson, { id: accountId, name }: Pick<AccountRo
   account: { id: accountId, name },
 })
 
+/** Rejects with ApiError where somebody but the person has the address, which is in lower case. */
+export const requireFreeEmail = async ({ store }: Pick<OperationServices, 'store'>, email: string, person?: Person): Promise<void> => {
+  const holder = await findPersonByEmail(store, email)
+  if (holder !== undefined && holder.id !== person?.id) throw emailTaken(email)
+}
+
+const emailTaken = (email: string): ApiError => new ApiError(409, 'exists', `somebody else signs in with ${email}`, 'email')
+
 /** In lower case. The address is the person’s at once, and a mail asks them to confirm it. Rejects with ApiError. */
 export const bindEmail = async (services: OperationServices, person: Person, email: string): Promise<Confirmation> => {
   const { store, clock, sendMail } = services
-  if (!(await giveEmail(services, person, email))) throw new ApiError(409, 'exists', `somebody else signs in with ${email}`, 'email')
+  if (!(await giveEmail(services, person, email))) throw emailTaken(email)
   const [url, bound, account] = [services.dashboardUrl(), await findPerson(store, person.id), await store.account(person.account)]
   if (sendMail === undefined || url === undefined || bound === undefined || bound.isEmailVerified === true) return null
   const confirmation = { person: bound, email, asker: 'The operator' }
@@ -120,9 +128,12 @@ export const peopleOperations = [
     output: schemaRef('ChangedPerson'),
     async run({ id: personId, name, role, email }, services) {
       const { person, account } = await findPersonById(services, personId)
-      const confirmation = email === undefined ? null : await bindEmail(services, person, email.toLowerCase())
-      if (role !== undefined) await giveRole(services, person, role)
+      // Where one of them is refused, none is changed.
+      if (email !== undefined) await requireFreeEmail(services, email.toLowerCase(), person)
+      if (role !== undefined && role !== 'owner') await requireOtherOwner(services.store, person, 'role')
       if (name !== undefined) await rename(services, person, name)
+      if (role !== undefined) await giveRole(services, person, role)
+      const confirmation = email === undefined ? null : await bindEmail(services, person, email.toLowerCase())
       const { person: changed } = await findPersonById(services, personId)
       return { ...withAccount(personJson(changed), account), confirmation }
     },

@@ -8,7 +8,7 @@ import { createSignInToken, mailConfirmation, mailInvitation, mailSignInLink, si
 import { listOf, schemaRef, textOrNull } from '../openapi.ts'
 import { findPerson, isLastOwner, listPeople, peopleLock } from '../people/people.ts'
 import type { Person } from '../people/people.ts'
-import { addToAccount, giveRole, nameTaken, removeFromAccount, rename, requestEmail } from '../people/person-changes.ts'
+import { addToAccount, giveRole, nameTaken, removeFromAccount, rename, requestEmail, requireOtherOwner } from '../people/person-changes.ts'
 import { invitationJson, personJson } from '../people/person-json.ts'
 import type { PersonJson } from '../people/person-json.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
@@ -143,6 +143,8 @@ export const peopleRoutes = [
       const author = servicesAs(services, asker)
       if (role !== undefined && role !== person.role) requireRole(asker, 'owner')
       if (email !== undefined) await checkNewEmail(services, { asker, person, email: email.toLowerCase() })
+      // Where one of them is refused, none is changed.
+      if (role !== undefined && role !== 'owner') await requireOtherOwner(services.store, person, 'role')
       if (name !== undefined) await rename(author, person, name)
       if (role !== undefined) await giveRole(author, person, role, () => requireStillOwner(services, asker))
       if (email !== undefined) await changeEmail(services, { asker, person, email: email.toLowerCase() })
