@@ -81,8 +81,13 @@ export const AlertFields = ({ alerts, networks = [], errorOf }: AlertFieldsProps
   </>
 )
 
-/** What was entered, as the API takes it. */
-export const readAlertFields = (values: FormData): AlertConditions => {
+/** What was entered that is not stored, as the API takes it: what others change meanwhile is not changed back. */
+export const readChangedAlertFields = (values: FormData, stored: AlertConditions): Partial<AlertConditions> =>
+  Object.fromEntries(
+    Object.entries(readAlertFields(values)).filter(([name, value]) => String(value) !== String(stored[name as keyof AlertConditions])), // its own names
+  )
+
+const readAlertFields = (values: FormData): AlertConditions => {
   const numberOf = (name: string): number => Number(typedText(values, name))
   const listOf = (name: string): readonly number[] => splitList(values.get(name)).map(Number)
   return {

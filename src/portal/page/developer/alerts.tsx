@@ -3,7 +3,7 @@ import type { WebhookFormat } from '../../alerts/message-format.ts'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import type { SignInOptions } from '../../routes/session.ts'
-import { AlertFields, Deliveries, Incidents, readAlertFields } from '../components/alert-fields.tsx'
+import { AlertFields, Deliveries, Incidents, readChangedAlertFields } from '../components/alert-fields.tsx'
 import { Banner } from '../components/banner.tsx'
 import { Checkbox, Notice, Select, TextField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
@@ -86,7 +86,8 @@ interface ConditionsProps extends AlertsProps {
 
 const Conditions = ({ alerts, networks, canMail, onChanged }: ConditionsProps) => {
   const save = async (values: FormData) => {
-    const change = { ...readAlertFields(values), ...(canMail && { email: values.get('email') !== null }) }
+    const email = values.get('email') !== null
+    const change = { ...readChangedAlertFields(values, alerts), ...(canMail && email !== alerts.email && { email }) }
     const changed = await request<AlertsJson>('PATCH', '/alerts', change)
     // Before the form is reset: to what is stored, not to what was.
     onChanged(changed)

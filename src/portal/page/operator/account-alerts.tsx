@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
-import { AlertFields, Deliveries, Incidents, readAlertFields } from '../components/alert-fields.tsx'
+import { AlertFields, Deliveries, Incidents, readChangedAlertFields } from '../components/alert-fields.tsx'
 import { Checkbox, Notice, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { request, useRequest } from '../request.ts'
@@ -37,9 +37,6 @@ interface SettingsProps {
   onChanged(changed: AccountAlerts): void
 }
 
-const changedFields = (typed: ReturnType<typeof readAlertFields>, stored: AccountAlerts) =>
-  Object.fromEntries(Object.entries({ ...typed }).filter(([name, value]) => String(value) !== String(stored[name as keyof typeof typed]))) // its own names
-
 /** Only what is changed is sent. */
 const Settings = ({ alerts, path, onChanged }: SettingsProps) => {
   const save = async (values: FormData) => {
@@ -47,7 +44,7 @@ const Settings = ({ alerts, path, onChanged }: SettingsProps) => {
     const email = values.get('email') !== null
     const webhook = typed('webhook') === '' ? 'none' : typed('webhook')
     const { secret, ...changed } = await request<AccountAlerts & { readonly secret: string | null }>('PATCH', `${path}/alerts`, {
-      ...changedFields(readAlertFields(values), alerts),
+      ...readChangedAlertFields(values, alerts),
       ...(email !== alerts.email && { email }),
       ...(webhook !== (alerts.webhook?.url ?? 'none') && { webhook }),
     })
