@@ -1,7 +1,8 @@
-import { createSemaphore, singleFlight } from '../util/async.ts'
+import { singleFlight } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
+import { LeaseBarrier } from './lease-barrier.ts'
 import { applyLeaseRequest, emptyLeaseRecord, mostLeasedFor, sumDay } from './lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest } from './lease-accounting.ts'
 import { scanLedgerIds } from './accounts.ts'
@@ -64,9 +65,12 @@ class WrittenRecords {
     this.#dropOldest(record.writtenAt)
   }
 
-  *writtenSince(time: number): Generator<RecordOwner & WrittenRecord> {
-    for (const { day, process, byAccount } of this.#days.values())
-      for (const [account, record] of byAccount) if (record.writtenAt >= time) yield { account, day, process, ...record }
+  newestFirst(): readonly (RecordOwner & WrittenRecord)[] {
+    return Array.from(this.#days.values(), ({ day, process, byAccount }) =>
+      Array.from(byAccount, ([account, record]) => ({ account, day, process, ...record })),
+    )
+      .flat()
+      .sort((a, b) => b.writtenAt - a.writtenAt)
   }
 
   /** At most one of each day: not more than are written. */
@@ -89,21 +93,31 @@ type StoredLedger = LedgerStore & BalanceStore & ClockRepair & Pick<StoreDetails
 /** `losses` calls back when the store has lost its last writes. */
 export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWrites): StoredLedger => {
   const known = new WrittenRecords()
-  const semaphore = createSemaphore(maxConcurrentRepeats)
-  /** In ms since 1970; records that were written before it are not repeated. */
+  /** In ms since 1970; records that were written before it are repeated only where later ones were lost. */
   let repeatFrom = Infinity
   let repeatUntil = -Infinity
   const repeat = ({ account, day, process, text }: RecordOwner & WrittenRecord) => {
     const { seq, ...counters } = parseRecord(text)
-    return requestLease(engine, days, { account, day, process, seq, counters, ...noCredits }, undefined)
+    return requestLease(engine, days, { account, day, process, seq, counters, ...noCredits }, text)
   }
-  /** Also those of leases that have been returned and are reported no more. A record that the store has stays as it is. */
+  /** Also those of leases that have been returned and are reported no more. A record that the store has stays as it is. False where some failed. */
+  const repeatSince = async (since: number): Promise<boolean> => {
+    const records = known.newestFirst()
+    let isLost = false
+    for (let from = 0; from < records.length; from += maxConcurrentRepeats) {
+      const some = records.slice(from, from + maxConcurrentRepeats)
+      if (some[0]!.writtenAt < since && !isLost) break
+      const repeated = await Promise.allSettled(some.map(repeat))
+      if (repeated.some(({ status }) => status === 'rejected')) return false
+      isLost = repeated.some(each => each.status === 'fulfilled' && each.value.isRecordLost)
+    }
+    return true
+  }
   const repeatRecords = singleFlight(async () => {
     const { now } = await days.current()
-    const records = known.writtenSince(Math.max(repeatFrom, now - repeatableMs))
-    const repeated = await Promise.allSettled(Array.from(records, record => semaphore(() => repeat(record))))
-    if (repeated.every(({ status }) => status === 'fulfilled')) repeatFrom = now >= repeatUntil ? Infinity : now - 2 * storeTimeoutMs
+    if (await repeatSince(Math.max(repeatFrom, now - repeatableMs))) repeatFrom = now >= repeatUntil ? Infinity : now - 2 * storeTimeoutMs
   })
+  const barrier = new LeaseBarrier(engine, days, async () => repeatSince((await days.current()).now - repeatableMs))
   losses.subscribe(async () => {
     const { now } = await days.current()
     repeatFrom = now - repeatableMs
@@ -113,18 +127,23 @@ export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWri
   return {
     horizonMs: engine.horizonMs,
     async requestLease(request) {
-      const { text, isFirst, isRecordLost, writtenAt, ...response } = await requestLease(engine, days, request, known.get(request)?.text)
+      const expected = known.get(request)?.text
+      const { text, isFirst, isRecordLost, writtenAt, ...response } = await requestLease(engine, days, request, expected, barrier)
       known.set(request, { text, writtenAt })
       if (isRecordLost) void losses.report()
       if (isFirst) void retainLatestDays(engine, request.account).catch(() => undefined)
       return response
     },
     async heartbeat(process) {
-      const response = await days.heartbeat(process)
+      const { table, ...response } = await days.heartbeat(process)
+      barrier.observe(process, table)
       if (repeatFrom < Infinity) void repeatRecords().catch(() => undefined)
       return response
     },
-    deregister: process => days.deregister(process),
+    async deregister(process) {
+      barrier.leave(process)
+      await days.deregister(process)
+    },
     async dayBalance(account, day) {
       const [totals] = await readDayTotals(engine, days, { accounts: [account], day, countsUsage: false })
       const { counted: _, silentHour: __, ...balance } = totals!
@@ -160,13 +179,14 @@ interface WrittenLease extends LeaseResponse, Pick<WrittenRecord, 'text' | 'writ
 
 /**
  * One step for all processes, and one round trip unless others are in the way: the process knows its own record, and while enough is left the
- * grant is the same whatever others lease meanwhile. `expected` is that record.
+ * grant is the same whatever others lease meanwhile. `expected` is that record. Nothing is granted without a barrier.
  */
 const requestLease = async (
   engine: Engine,
   days: StoreDays,
   request: LeaseRequest,
   expected: string | undefined,
+  barrier?: LeaseBarrier,
 ): Promise<WrittenLease> => {
   const table = dayTable(request.day)
   const recordCell = { table, field: recordPrefix + request.process }
@@ -183,8 +203,10 @@ const requestLease = async (
     const before = leasedText !== undefined ? Number(leasedText.is ?? 0) : atMost < Infinity ? atMost : 0
     const result = applyLeaseRequest(before, record, request, today)
     const text = formatRecord(result.record)
+    const histories = request.desiredCredits > 0 ? barrier?.histories : undefined
     const committed = await engine.commit(request.account, {
       during,
+      ...(histories && { histories }),
       guards: [
         { ...recordCell, is: recordText },
         { ...leasedCell, ...(leasedText ?? { atMost }) },
@@ -208,6 +230,8 @@ const requestLease = async (
       const counters = { granted, returned, used }
       return { result: { today: day, endsInMs, counters, remaining, text, isFirst, isRecordLost, writtenAt: now } }
     }
+    const { history } = committed
+    if (history !== undefined && histories?.includes(history) === false) await barrier?.pass(history)
     isRecordLost ||= parseRecord(foundRecord).seq < parseRecord(expected).seq
     recordText = foundRecord
     leasedText =

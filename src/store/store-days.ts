@@ -14,6 +14,27 @@ export const heartbeats = 'heartbeats'
 /** `day`: the latest day that any process has observed. `time`: that of the last heartbeat in ms since 1970, as StoreClock reads it. */
 export const recorded = 'time'
 
+/** The histories of the engine, and the processes that have confirmed one: LeaseBarrier. */
+export const histories = 'histories'
+export const confirmations = 'confirmations'
+/** Since then credits are leased in a history. */
+export const openedText = (clockNow: number): string => `open ${clockNow}`
+export const isOpen = (text: string): boolean => text.startsWith('open ')
+
+/** The tables of the tag at one moment. */
+export interface ProcessTable {
+  readonly clockNow: number
+  /** Undefined where the engine does not tell. */
+  readonly history: string | undefined
+  /** Heartbeats by process. */
+  readonly rows: ReadonlyMap<string, string>
+  /** The table `time`: empty until a process has sent a heartbeat. */
+  readonly times: ReadonlyMap<string, string>
+  readonly live: readonly string[]
+  readonly histories: ReadonlyMap<string, string>
+  readonly confirmations: ReadonlySet<string>
+}
+
 /** The store's time, and the range of the engine's clock in which `today` is right. */
 interface CurrentDay extends StoreDay, Required<Pick<Commit, 'during'>> {
   readonly now: number
@@ -28,6 +49,8 @@ export class StoreDays {
   readonly #storeClock: StoreClock
   #latestDay = 0
   #isClockFollowed = true
+  /** This process has found a heartbeat of any process. */
+  #wasUsed = false
 
   constructor(engine: Engine, clock: Pick<Clock, 'monotonic'>) {
     this.#engine = engine
@@ -51,14 +74,22 @@ export class StoreDays {
 
   /** The day, and the processes that live, each with the id of the successor that it knows. */
   async live(): Promise<StoreDay & { readonly processes: ReadonlyMap<string, string | undefined> }> {
-    const { day, live, rows } = await this.#read()
+    const { day, table } = await this.#read()
+    const { live, rows } = table
     return { ...day, processes: new Map(live.map(process => [process, rows.get(process)?.split(' ')[2]])) }
   }
 
-  async heartbeat(process: string): Promise<HeartbeatResponse> {
+  /** `table` is what it has read before it was written. */
+  async heartbeat(process: string): Promise<HeartbeatResponse & { readonly table: ProcessTable }> {
     return retryCommit(async () => {
-      const { clockNow, latestDay, day, rows, live } = await this.#read()
-      const dead = [...rows.keys()].filter(each => !live.includes(each) && each !== process)
+      const wasUsed = this.#wasUsed
+      const { latestDay, day, table } = await this.#read()
+      const { clockNow, history, rows, live } = table
+      // A store that has not been used yet has lost nothing.
+      const unused = latestDay === undefined && !wasUsed ? ((await this.#engine.histories?.().catch(() => [])) ?? []) : []
+      // Until then others may still add those that they know.
+      const isSettled = history === undefined || isOpen(table.histories.get(history) ?? '')
+      const dead = [...rows.keys()].filter(each => isSettled && !live.includes(each) && each !== process)
       const { isDone } = await this.#engine.commit(processesTag, {
         guards: [{ table: recorded, field: 'day', is: latestDay }],
         puts: [
@@ -69,11 +100,13 @@ export class StoreDays {
             field: process,
             value: [clockNow, pid, this.#engine.successorId].filter(part => part !== undefined).join(' '),
           },
+          ...unused.map(field => ({ table: histories, field, value: openedText(clockNow) })),
         ],
         dels: dead.map(field => ({ table: heartbeats, field })),
       })
       const { today, endsInMs, ignoredJumpMs } = day
-      return isDone ? { result: { today, endsInMs, ignoredJumpMs, liveProcesses: new Set([...live, process]).size } } : undefined
+      const liveProcesses = new Set([...live, process]).size
+      return isDone ? { result: { today, endsInMs, ignoredJumpMs, liveProcesses, table } } : undefined
     })
   }
 
@@ -83,7 +116,8 @@ export class StoreDays {
 
   /** Makes the day of the engine's clock that of the store. */
   async reset(): Promise<{ readonly from: number; readonly to: number }> {
-    const { clockNow, day } = await this.#read()
+    const { table, day } = await this.#read()
+    const { clockNow } = table
     const to = Math.floor(clockNow / dayMs)
     await this.#engine.commit(processesTag, {
       puts: [
@@ -95,15 +129,28 @@ export class StoreDays {
     return { from: day.today, to }
   }
 
-  async #read() {
-    const { clockNow, tables } = await this.#engine.read(processesTag, [{ table: heartbeats }, { table: recorded }])
-    const [rows = new Map<string, string>(), times = new Map<string, string>()] = tables
+  /** Without following the clock. */
+  async readProcesses(): Promise<ProcessTable> {
+    const names = [heartbeats, recorded, histories, confirmations]
+    const { clockNow, history, tables } = await this.#engine.read(
+      processesTag,
+      names.map(table => ({ table })),
+      { tellsHistory: true },
+    )
+    const [rows = noRows, times = noRows, foundHistories = noRows, confirmed = noRows] = tables
     const live = [...rows].filter(([, text]) => this.#isLive(text, clockNow)).map(([process]) => process)
+    return { clockNow, history, rows, times, live, histories: foundHistories, confirmations: new Set(confirmed.keys()) }
+  }
+
+  async #read() {
+    const table = await this.readProcesses()
+    const { clockNow, times, live } = table
     const latestDay = times.get('day')
+    this.#wasUsed ||= latestDay !== undefined
     if (latestDay !== undefined) this.#latestDay = Math.max(this.#latestDay, Number(latestDay))
     const time = times.get('time')
     const day = this.#follow(clockNow, time === undefined ? undefined : Number(time), () => live.length > 0)
-    return { clockNow, rows, live, latestDay, day }
+    return { table, latestDay, day }
   }
 
   /** Heartbeats are by the engine's clock, also where it is wrong: after a jump all count as dead until their next, and lose no credits by that. */
@@ -119,5 +166,7 @@ export class StoreDays {
     return { now, ignoredJumpMs, today: this.#latestDay, endsInMs: (this.#latestDay + 1) * dayMs - now }
   }
 }
+
+const noRows: ReadonlyMap<string, string> = new Map()
 
 const anyTime = { fromMs: -Infinity, toMs: Infinity }
