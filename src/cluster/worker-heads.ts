@@ -24,15 +24,17 @@ const syncIntervalMs = ackTimeoutMs / 2
 /** While the primary is busy, calls wait rather than ask the nodes. */
 const syncTimeoutMs = 250
 
-export interface WorkerHeadsOptions
-  extends NetworkChannel,
-    Pick<HeadsOptions, 'chainId' | 'blockTime' | 'devNode' | 'upstreamClient' | 'nodes'> {}
+interface WorkerHeadsOptions extends NetworkChannel, Pick<HeadsOptions, 'chainId' | 'blockTime' | 'devNode' | 'upstreamClient' | 'nodes'> {
+  /** Called when no pipeline has these heads any more. */
+  close(): void
+}
 
 /** The heads of one network in a worker: what the primary, which tracks the upstreams, has sent. */
 export class WorkerHeads extends CurrentChainState implements Heads {
   readonly tags: WorkerTags
   readonly feeds: WorkerFeeds
   readonly reports: WorkerReports
+  readonly close: () => void
   transactionVersion = 0
   readonly #options: WorkerHeadsOptions
   readonly #trackings = new TrackingStack(
@@ -53,6 +55,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   constructor(options: WorkerHeadsOptions) {
     super(options)
     this.#options = options
+    this.close = options.close
     this.feeds = new WorkerFeeds(options)
     this.reports = new WorkerReports({ ...options, onChange: (reports, previous) => this.#handleReports(reports, previous) })
     this.tags = new WorkerTags(

@@ -1,22 +1,21 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
-import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
+import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
-import { sleep, withTimeoutOr } from '../util/async.ts'
 import { Channel, isReply } from './channel.ts'
-import type { Handlers, Sender } from './channel.ts'
+import type { Handlers } from './channel.ts'
 import { changeAccessLog, problemOf } from './shared-logs.ts'
 import { openWorkerRateLimits } from './shared-rate-limits.ts'
 import { WorkerReload } from './shared-reload.ts'
 import type { ReadTexts } from './shared-reload.ts'
-import { WorkerHeads } from './worker-heads.ts'
-import type { WorkerHeadsOptions } from './worker-heads.ts'
 import { recallTimeoutMs, rpcPortVariable, toPrimaryRules } from './worker-messages.ts'
 import type { StartConfiguration, ToPrimary, ToWorker } from './worker-messages.ts'
+import { WorkerNetworks } from './worker-networks.ts'
+import type { NetworkHandlers } from './worker-networks.ts'
 
 /** A worker's side of its channel to the primary. */
 interface PrimaryConnection {
@@ -47,9 +46,6 @@ interface WorkerGateway
   readonly log: RootLog
   readonly readTexts: ReadTexts
 }
-
-/** What is handled while the gateway of this worker opens; the rest is from `ready` on. */
-type NetworkHandlers = Pick<Handlers<ToWorker>, 'snapshot' | 'reports' | 'shared' | 'feed'>
 
 /** Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
 export const connectToPrimary = (clock: Clock, env: NodeJS.ProcessEnv): PrimaryConnection => {
@@ -129,78 +125,4 @@ const sendToPrimary = (message: object, onSent: () => void): void => {
   // With a callback, a failure to send is no event that would end this process.
   if (process.connected) process.send?.(message, undefined, undefined, onSent)
   else onSent()
-}
-
-/** Longer than the primary asks nodes that do not answer. Without news of them from the primary a worker still starts: until it comes, no node gets calls. */
-const chainCheckTimeoutMs = 5000
-
-/** The heads of every network of this worker, and its way to the other workers. */
-export class WorkerNetworks implements HeadsSource {
-  readonly #clock: Clock
-  readonly #primary: Sender<ToPrimary>
-  readonly handlers: NetworkHandlers = {
-    snapshot: snapshot => this.#newest(snapshot.network)?.accept(snapshot),
-    reports: ({ network, reports }, reply) => {
-      this.#newest(network)?.reports.accept(reports)
-      reply()
-    },
-    shared: ({ network, version }) => this.#newest(network)?.reports.setSharedVersion(version),
-    // Also to heads that are not the newest: they are told that their feeds have ended, as the primary follows the network otherwise.
-    feed: ({ network, feed, run, steps }) => this.#heads.get(network)?.forEach(({ feeds }) => feeds.handle(feed, run, steps)),
-  }
-  /**
-   * A reload to another chain ID, block time or kind of node opens the heads of a network anew. The primary knows the newest; when these close
-   * first, because the reload was abandoned, those before count again.
-   */
-  readonly #heads = new Map<string, readonly WorkerHeads[]>()
-
-  constructor(clock: Clock, primary: Sender<ToPrimary>) {
-    this.#clock = clock
-    this.#primary = primary
-  }
-
-  open(network: string, { chainId, blockTime, devNode = false, upstreamClient, nodes }: HeadsOptions): OpenedHeads {
-    const clock = this.#clock
-    const isNewest = () => this.#newest(network) === heads
-    const primary: Sender<ToPrimary> = {
-      tell: (topic, value) => (isNewest() ? this.#primary.tell(topic, value) : undefined),
-      call: (name, args, timeoutMs, onReply) =>
-        isNewest() ? this.#primary.call(name, args, timeoutMs, onReply) : sleep(clock, timeoutMs).then(() => 'late'),
-    }
-    const options = { network, chainId, blockTime, devNode, upstreamClient, clock, primary, ...(nodes && { nodes }) }
-    const heads: OpenedHeads = new OpenedHeads(options, () => this.#remove(network, heads))
-    this.#heads.set(network, [...(this.#heads.get(network) ?? []), heads])
-    return heads
-  }
-
-  /** At the latest after `chainCheckTimeoutMs`. */
-  async ready(): Promise<void> {
-    const checked = Promise.all(Array.from(this.#heads.keys(), network => this.#newest(network)?.whenChainChecked()))
-    await withTimeoutOr(this.#clock, chainCheckTimeoutMs, checked, () => undefined)
-  }
-
-  /** The primary polls. */
-  async refresh(): Promise<void> {}
-
-  #newest(network: string): WorkerHeads | undefined {
-    return this.#heads.get(network)?.at(-1)
-  }
-
-  #remove(network: string, heads: WorkerHeads): void {
-    const wasNewest = this.#newest(network) === heads
-    const rest = (this.#heads.get(network) ?? []).filter(each => each !== heads)
-    if (rest.length === 0) this.#heads.delete(network)
-    else this.#heads.set(network, rest)
-    if (wasNewest) rest.at(-1)?.resume()
-  }
-}
-
-class OpenedHeads extends WorkerHeads {
-  /** Called when no pipeline has these heads any more. */
-  readonly close: () => void
-
-  constructor(options: WorkerHeadsOptions, close: () => void) {
-    super(options)
-    this.close = close
-  }
 }

@@ -2,7 +2,7 @@ import t from '../support/tap.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { ancestorAt } from '../support/model-chain.ts'
 import { connectWorker } from '../support/worker-channel.ts'
-import { WorkerNetworks } from '../../src/cluster/worker.ts'
+import { WorkerNetworks } from '../../src/cluster/worker-networks.ts'
 import type { ChainUpdate, HeadsStatus } from '../../src/services/chain-heads/index.ts'
 import { openCluster, targetsOf } from './model-cluster.ts'
 
