@@ -17,6 +17,7 @@ interface DeferredTask<Task extends BackgroundTask> {
 /** Opens a task after the start, or when it is first needed; again, where its code cannot be loaded, as without a file descriptor. */
 export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, open }: DeferredTask<Task>) => {
   let opening: Promise<Task> | undefined
+  let opened: Task | undefined
   let timer: Timer | undefined
   let isStopped = false
   let hasFailed = false
@@ -24,6 +25,7 @@ export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, 
     try {
       const task = await open()
       if (isStopped) await task.stop()
+      else opened = task
       return task
     } catch (error) {
       opening = undefined
@@ -43,7 +45,8 @@ export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, 
       isStopped = true
       timer?.cancel()
       // A task that could not be opened has nothing to stop.
-      await (await opening?.catch(() => undefined))?.stop()
+      await opening?.catch(() => undefined)
+      await opened?.stop()
     },
   }
 }

@@ -1,5 +1,6 @@
 import t from '../support/tap.ts'
 import { openAfterStart } from '../../src/portal/background.ts'
+import { deferred } from '../support/deferred.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -36,4 +37,20 @@ t.test('a task that is needed before is opened once; one that is stopped before 
   await stopped.stop()
   clock.advance(1_000)
   t.equal(opened, 1)
+})
+
+t.test('a task that is opening while it is stopped is stopped once', async t => {
+  const [clock, log] = [new TestClock(), new TestLog()]
+  const opening = deferred()
+  let stopped = 0
+  const open = async () => {
+    await opening.promise
+    return { stop: async () => void (stopped += 1) }
+  }
+  const background = openAfterStart({ name: 'alerts', clock, log, open })
+  clock.advance(1_000)
+  const whenStopped = background.stop()
+  opening.resolve()
+  await whenStopped
+  t.equal(stopped, 1)
 })
