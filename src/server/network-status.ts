@@ -9,12 +9,18 @@ import { isoTime } from '../util/dates.ts'
 export type NetworkHeads = { readonly name: string } & Partial<HeadsStatus>
 
 /**
- * How a network is for its callers, the first that holds: `down`: none of its own nodes is usable. `degraded`: some are not. `stalled`: nodes
- * answer, and there is no new block. `unknown`: nobody has looked lately, as no calls come in. `ok`: all are usable.
+ * How a network is for its callers, the first that holds: `down`: none of its own nodes is usable. `stalled`: nodes answer, and there is no
+ * new block. `degraded`: some nodes are not usable. `unknown`: nobody has looked lately, as no calls come in. `ok`: all are usable.
  */
-export const networkStates = ['down', 'degraded', 'stalled', 'unknown', 'ok'] as const
+export const networkStates = ['down', 'stalled', 'degraded', 'unknown', 'ok'] as const
 
 export type NetworkState = (typeof networkStates)[number]
+
+/** The states that are outages. */
+export const networkOutages = {
+  down: { severity: 'critical', text: 'no own node is usable' },
+  stalled: { severity: 'critical', text: 'nodes answer, but there is no new block' },
+} as const satisfies Partial<Record<NetworkState, object>>
 
 /** How a node is for calls: `reduced` is usable, but not for all classes of methods, or for fewer calls. `unknown`: no gateway answers. */
 export const nodeConditions = ['drained', 'notUsable', 'reduced', 'usable', 'unknown'] as const
@@ -89,8 +95,8 @@ const networkStateOf = (
   { nodes, usableNodes }: Pick<NetworkStatus, 'nodes' | 'usableNodes'>,
 ): NetworkState => {
   if (nodes > 0 && usableNodes === 0) return 'down'
-  if (usableNodes < nodes) return 'degraded'
   if (stalled === true) return 'stalled'
+  if (usableNodes < nodes) return 'degraded'
   return nodes === 0 || head === undefined || idle === true ? 'unknown' : 'ok'
 }
 

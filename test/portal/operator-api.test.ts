@@ -1204,6 +1204,22 @@ t.test('nodes with problems are those that a problem names; a drained one is whe
   t.same(problemsOf('stalled'), [null])
 })
 
+t.test('of a network without new blocks Home and the list of incidents say the same', async t => {
+  const upstreams = ['a', 'b'].map(name => ({ name, usable: true, head: 7 }))
+  const networks = networkStatuses([{ name: 'n', head: 7, stalled: true, upstreams }], [])
+  const incidents = new NodeIncidents({ clock: new TestClock(), observedNetworks: async () => networks })
+  incidents.recordStates(networks)
+  // What the problems follow from.
+  const listed = networks.map(each => ({ ...each, problems: [], upstreams: [] })) as unknown as Parameters<
+    typeof describeProblems
+  >[0]['networks']
+  const [problem] = describeProblems({ networks: listed, alerts: [], evidence: [] }).problems
+  const [incident] = incidents.list()
+  const said = { kind: 'stalled', severity: 'critical', text: 'nodes answer, but there is no new block' }
+  t.match(problem, said)
+  t.match(incident, said)
+})
+
 t.test('Home names the alert rules whose condition holds now', async t => {
   const calm = createMetricsRegistry()
   calm.gauge(metricDefinitions.configReloadSuccessful, {}).set(1)

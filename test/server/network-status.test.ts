@@ -33,8 +33,10 @@ t.test('a network is in one state, for developers and operators alike', async t 
   })
   t.match(statusOf({}, drained, { ...drained, upstream: 'two' }), { state: 'down', usableNodes: 0 })
   t.match(statusOf({ stalled: true }), { state: 'stalled' })
+  t.match(statusOf({ stalled: true }, drained), { state: 'stalled', usableNodes: 1 }, 'callers get no new block, whatever one node is')
+  t.match(statusOf({ stalled: true }, drained, { ...drained, upstream: 'two' }), { state: 'down' })
   t.match(statusOf({ idle: true }), { state: 'unknown' })
-  t.match(statusOf({ stalled: true, idle: true }, drained), { state: 'degraded' }, 'what is known of the nodes counts first')
+  t.match(statusOf({ idle: true }, drained), { state: 'degraded' }, 'what is known of the nodes counts first')
   t.match(networkStatuses([{ name: 'n' }], []), [{ state: 'unknown', nodes: 0, usableNodes: 0 }], 'before its upstreams are tracked')
 })
 

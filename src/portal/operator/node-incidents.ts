@@ -1,3 +1,4 @@
+import { networkOutages } from '../../server/network-status.ts'
 import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
 import type { Clock } from '../../services/clock.ts'
 import { exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
@@ -167,18 +168,12 @@ const keyOf = ({ network, node, kind, class: methodClass }: Pick<Observed, 'netw
 
 const ofGateway = { network: undefined, node: undefined, class: allClasses, since: undefined } as const
 
-const networkTexts: Readonly<Partial<Record<NetworkStatus['state'], string>>> = {
-  down: 'no own node is usable',
-  stalled: 'nodes answer, but there is no new block',
-}
-
 const observe = ({ name: network, state, lastHead, upstreams, problems = [] }: NetworkStatus): readonly Observed[] => {
-  const text = networkTexts[state]
   const since = state === 'stalled' ? parseTime(lastHead?.since) : state === 'down' ? lastUnusableSince(upstreams) : undefined
   return [
-    ...(text === undefined
-      ? []
-      : [{ network, node: undefined, kind: state, class: allClasses, text, severity: 'critical' as const, since }]),
+    ...(state === 'down' || state === 'stalled'
+      ? [{ network, node: undefined, kind: state, class: allClasses, ...networkOutages[state], since }]
+      : []),
     ...problems.map(({ plugin, name, text: why, severity, since: began }) => ({
       ...{ network, node: undefined, kind: `${plugin} ${name}`, class: allClasses, text: why, severity, since: parseTime(began) },
     })),

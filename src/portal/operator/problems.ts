@@ -1,4 +1,5 @@
 import type { EvidenceSummary } from '../../services/evidence.ts'
+import { networkOutages } from '../../server/network-status.ts'
 import { isoTime } from '../../util/dates.ts'
 import { flag, listOf, object, text, textOrNull, time, count } from '../openapi.ts'
 import { nodesProperties } from '../operations/node-operations.ts'
@@ -118,7 +119,7 @@ const problemsOfNetwork = (network: ListedNetwork): readonly CurrentProblemJson[
   return [
     ...classesDown(network).map(each => problem(`class ${each}`, 'critical', `no usable node for calls of the class ${each}`)),
     ...problems.map(each => problem(`${each.plugin} ${each.name}`, each.severity, `${each.plugin}: ${each.text}`)),
-    ...(state === 'stalled' ? [problem(state, 'warning', 'nodes answer, but there is no new block')] : []),
+    ...(state === 'stalled' ? [problem(state, networkOutages.stalled.severity, networkOutages.stalled.text)] : []),
     ...(nodes > 1 && usableNodes === 1 ? [problem('notRedundant', 'warning', `1 of ${nodes} nodes is usable`)] : []),
   ]
 }
