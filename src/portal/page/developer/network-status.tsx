@@ -108,7 +108,7 @@ const Incidents = ({ network: { incidents, observedSeconds } }: { readonly netwo
   )
 }
 
-/** `, observed for 1 h 5 min of 24 h 0 min`; nothing where it was observed all the time, as far as the last minutes are known. */
+/** `, observed for 1 h 5 min of 24 h`; nothing where it was observed all the time, as far as the last minutes are known. */
 const describeObserved = (seconds: number, ofSeconds: number): string =>
   seconds === 0 || ofSeconds - seconds < unknownSeconds
     ? ''
@@ -121,7 +121,7 @@ const daySeconds = 86_400
 
 /** `1 h 5 min`; of days, `1,899 h`. */
 const formatHours = (seconds: number): string =>
-  seconds > 2 * daySeconds ? `${formatNumber(Math.floor(seconds / 3_600))} h` : formatDuration(seconds * 1_000)
+  seconds > 2 * daySeconds ? `${formatNumber(Math.floor(seconds / 3_600))} h` : formatDuration(seconds * 1_000).replace(/ h 0 min$/, ' h')
 
 const shownDays = 90
 const dayMs = 1_000 * daySeconds
