@@ -12,19 +12,29 @@ const findProgram = (name: string): string | undefined =>
     .map(folder => join(folder, name))
     .find(existsSync)
 
-/** The shell opens pages without windows, which takes Chromium a third of its CPU. */
+/** The shell opens pages without windows, which saves a third of the CPU. */
 const chromiumPath = findProgram('chromium-headless-shell') ?? findProgram('chromium')
 
 /** For tap's `skip`. */
 export const skipWithoutChromium: string | false =
   chromiumPath === undefined ? 'chromium is not installed (Debian: apt-get install chromium-headless-shell)' : false
 
+/**
+ * Of several lists, Chromium reads the last: this one has those of Playwright that our pages could notice, and the pages that each window loads for
+ * its address bar, which takes a second of CPU for each context.
+ */
+const disabledFeatures = [
+  ...['AvoidCorsURLLoaderRestartOnRedirect', 'AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades'],
+  ...['MediaRouter', 'NetworkTimeServiceQuerying', 'OptimizationHints', 'PaintHolding', 'ThirdPartyStoragePartitioning'],
+  ...['WebUIOmniboxAimPopup', 'WebUIOmniboxPopup'],
+]
+
 /** No wait of its pages is without a bound. */
 export const openBrowser = async (): Promise<Browser> => {
   const browser = await chromium.launch({
     executablePath: chromiumPath ?? 'chromium',
     // The sandbox of Chromium does not work for root, which tests in containers run as. A process takes half a second of CPU.
-    args: ['--no-sandbox', '--renderer-process-limit=1', '--in-process-gpu'],
+    args: ['--no-sandbox', '--renderer-process-limit=1', '--in-process-gpu', `--disable-features=${disabledFeatures.join(',')}`],
   })
   boundMethods('browser', browser)
   const openContext = browser.newContext.bind(browser)
