@@ -40,7 +40,7 @@ t.test(
 )
 
 t.test('a bound of the regions that does not hold is named, and the command fails', async t => {
-  const size = ['--gateways', '2', '--accounts', '300', '--calls', '500', '--warm-up', '10', '--seconds', '20']
+  const size = ['--gateways', '2', '--accounts', '300', '--calls', '500', '--warm-up', '2', '--seconds', '5']
   const { code, output } = await runSimulation('--regions', ...size, '--world', 'all', '--changes', '360000')
   t.equal(code, 1)
   t.match(output, /^ {2}DOES NOT HOLD: of calls, at most 0.5 % wait/m)
