@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { metricDefinitions, resultMemoryOf, ChunkedBytes, memoizeFrozen } from '../../src/plugin/internal.ts'
+import { metricDefinitions, resultMemoryOf, ChunkedBytes, memoizeFrozen, withSameText } from '../../src/plugin/internal.ts'
 import type { CachePolicy, DirectHandler, DirectNext, ResultMemory, RawJson } from '../../src/plugin/internal.ts'
 import { copyReply, isFailure, toBuffer } from '../../src/plugin/plugin.ts'
 import type { Call, Counter, Json, Method, Reply, Services } from '../../src/plugin/plugin.ts'
@@ -191,7 +191,7 @@ const openReplyCache = (maxBytes: number, { cacheBytes, singleton, methods }: Se
 /** The reply for later callers: no node is requested for them, so an error costs them nothing. */
 const asCacheHit = (reply: Reply): Reply => {
   const hit = copyReply<Reply>(reply, { source: 'cache', upstream: undefined, cache: 'hit', upstreamRequest: undefined })
-  return isFailure(hit) ? hit : copyReply(hit, { result: detach(hit.result) })
+  return isFailure(hit) ? hit : withSameText(hit, detach(hit.result))
 }
 
 /**

@@ -5,7 +5,7 @@ import type { DirectNext } from '../plugin/direct-stage.ts'
 import type { RefusalKind } from '../plugin/error-table.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import type { Next } from '../plugin/plugin.ts'
-import { copyReply, isCharged, isFailure } from '../plugin/reply.ts'
+import { copyReply, isCharged, isFailure, withSameText } from '../plugin/reply.ts'
 import type { Charge, Failure, Reply } from '../plugin/reply.ts'
 import type { EventRules } from '../services/index.ts'
 import { isReply } from './call-metrics.ts'
@@ -169,7 +169,7 @@ export class RepliesFromBelow {
 
 /** The reply for a plugin, which may keep its result. */
 const leaveToCollector = (reply: Reply): Reply =>
-  isFailure(reply) || memoryOf(reply.result) === undefined ? reply : copyReply(reply, { result: withoutMemory(reply.result) })
+  isFailure(reply) || memoryOf(reply.result) === undefined ? reply : withSameText(reply, withoutMemory(reply.result))
 
 /** For a plugin in JavaScript that forgets to return, or writes a failure itself: what comes of that would be an error of the gateway. */
 const assertReply = (reply: Reply | undefined): Reply => {

@@ -4,7 +4,7 @@
  */
 export { directStage } from './direct-stage.ts'
 export type { DirectHandler, DirectNext } from './direct-stage.ts'
-export { isCharged, refuseUnknownMethod, resultMemoryOf, verifications, withCredits } from './reply.ts'
+export { isCharged, refuseUnknownMethod, resultMemoryOf, verifications, withCredits, withSameText } from './reply.ts'
 export type { Charge, CreditQuota, RateQuota, RpcError, Verification } from './reply.ts'
 export { AddressSet, networkOf } from '../util/address-set.ts'
 export { Backoff, singleFlight, sleep, thenMaybe } from '../util/async.ts'

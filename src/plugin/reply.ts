@@ -192,15 +192,27 @@ export const isCharged = (reply: Reply): boolean =>
   reply.source !== 'gateway' && !(isFailure(reply) && (reply.fault !== 'caller' || reply.source === 'cache'))
 
 /**
- * A copy of the reply with these changes.
+ * A copy of the reply with these changes. Another result has neither the `count` nor the `verified` of the one before, unless they are among the changes.
  *
  * The one place that copies replies: a member that is missing in copyMembers() does
  * not compile. It takes 30 ns where a spread of replies that were made in different places takes 170 to 360. Write the changes out: V8 takes
  * 2 us to go through the members of an object that was made with a spread.
  */
 export const copyReply = <R extends Reply>(reply: R, changes: Partial<R>): R => {
-  const copy = copyMembers(reply) as R // a Result for a Result, a Failure for a Failure
+  const members = copyMembers(reply)
+  if ('result' in changes && 'result' in members) {
+    members.count = undefined
+    members.verified = undefined
+  }
+  const copy = members as R // a Result for a Result, a Failure for a Failure
   for (const name in changes) copy[name] = changes[name] as R[typeof name] // only members that are there
+  return copy
+}
+
+/** The result with the same JSON text in other memory. */
+export const withSameText = (result: Result, text: RawJson): Result => {
+  const copy: Writable<Result> = copyResult(result)
+  copy.result = text
   return copy
 }
 

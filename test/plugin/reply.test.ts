@@ -1,5 +1,5 @@
 import t from '../support/tap.ts'
-import { copyReply, withCredits } from '../../src/plugin/reply.ts'
+import { copyReply, withCredits, withSameText } from '../../src/plugin/reply.ts'
 import type { Charge, CreditQuota, Failure, RateQuota, Result } from '../../src/plugin/reply.ts'
 
 const quota: CreditQuota = { limit: 100, remaining: 20, resetsInMs: 5 }
@@ -66,6 +66,15 @@ t.test('copyReply', async t => {
       cache: 'hit',
     })
     t.strictSame(result, original)
+  })
+
+  t.test('another result is neither counted nor verified by what was said of the one before', async t => {
+    const [first, other] = [Buffer.from('[1,2]'), Buffer.from('[3]')]
+    const counted: Result = { ...result, result: first, count: 2, verified: 'proof' }
+    t.match(copyReply(counted, { source: 'cache' }), { count: 2, verified: 'proof' })
+    t.strictSame(copyReply(counted, { result: other }), { ...counted, result: other, count: undefined, verified: undefined })
+    t.match(copyReply(counted, { count: 1, result: other, verified: 'check' }), { count: 1, verified: 'check' })
+    t.strictSame(withSameText(counted, other), { ...counted, result: other })
   })
 })
 
