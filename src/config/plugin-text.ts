@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { ContextKey } from '../plugin/call.ts'
+import { handlerReads } from '../plugin/define-plugin.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { refusals } from '../plugin/error-table.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
@@ -28,8 +29,9 @@ interface MistakeInCode extends Pick<TextMistake, 'reason' | 'hint'> {
 }
 
 /** A member that the plugin does not declare: `call.context.account`, `const { account } = call.context`, and `withContext(call, { region })`. */
-const findUndeclaredContext = ({ reads = [], writes = [] }: AnyPlugin, code: string): MistakeInCode | undefined => {
-  const declared: Readonly<Record<'reads' | 'writes', readonly ContextKey[]>> = { reads: [...reads, ...writes], writes }
+const findUndeclaredContext = (plugin: AnyPlugin, code: string): MistakeInCode | undefined => {
+  const { reads = [], writes = [] } = plugin
+  const declared: Readonly<Record<'reads' | 'writes', readonly ContextKey[]>> = { reads: [...handlerReads(plugin), ...writes], writes }
   const found = [
     ...usesOf(code, 'reads', /\bcall\.context\??\.(\w+)/g),
     ...usesOf(code, 'reads', /\{([^{}]*)\}\s*=\s*call\.context\b(?!\s*[.?[])/g),
@@ -37,6 +39,12 @@ const findUndeclaredContext = ({ reads = [], writes = [] }: AnyPlugin, code: str
   ].find(({ list, key }) => !(declared[list] as readonly string[]).includes(key))
   if (found === undefined) return undefined
   const { list, key, offset } = found
+  if ((reads as readonly string[]).includes(key) && list === 'reads')
+    return {
+      reason: `reads \`${key}\` of the context beside vary()`,
+      hint: `let vary() return what is needed of ${key}, and read call.variant`,
+      offset,
+    }
   return { reason: `${list} \`${key}\` of the context, and does not declare it`, hint: `add ${key} to \`${list}\``, offset }
 }
 

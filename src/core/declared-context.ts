@@ -1,4 +1,5 @@
 import type { Call, ContextKey } from '../plugin/call.ts'
+import { handlerReads } from '../plugin/define-plugin.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 
 type AnyContext = Readonly<Record<string, unknown>>
@@ -10,11 +11,14 @@ type AnyContext = Readonly<Record<string, unknown>>
 export class DeclaredContext {
   readonly #reads: ReadonlySet<string>
   readonly #writes: ReadonlySet<string>
+  /** What the handler or vary() reads. */
+  readonly #declared: ReadonlySet<string>
 
-  constructor({ reads = [], writes = [] }: AnyPlugin) {
-    const [read, written]: (readonly ContextKey[])[] = [reads, writes]
+  constructor(plugin: AnyPlugin) {
+    const written: readonly ContextKey[] = plugin.writes ?? []
     this.#writes = new Set(written)
-    this.#reads = new Set([...(read ?? []), ...(written ?? [])])
+    this.#declared = new Set<string>(plugin.reads)
+    this.#reads = new Set([...handlerReads(plugin), ...written])
   }
 
   /** The call as the plugin gets it. */
@@ -26,8 +30,10 @@ export class DeclaredContext {
     const declared = Object.fromEntries(Object.entries(context).filter(([key]) => this.#reads.has(key)))
     return new Proxy(Object.freeze(declared), {
       get: (target, key) => {
-        if (typeof key === 'string' && !Object.hasOwn(target, key) && Object.hasOwn(context, key))
-          throw new TypeError(`the plugin reads \`${key}\` of the context, and does not declare it in \`reads\``)
+        if (typeof key === 'string' && !Object.hasOwn(target, key) && Object.hasOwn(context, key)) {
+          const fault = this.#declared.has(key) ? ' beside vary()' : ', and does not declare it in `reads`'
+          throw new TypeError(`the plugin reads \`${key}\` of the context${fault}`)
+        }
         return Reflect.get(target, key) as unknown
       },
     })

@@ -178,6 +178,12 @@ export type AnyPlugin = Plugin<ObjectSchema, never, never>
 /** Stands in the compiler's error about a plugin whose handler reads what only its vary() may read. */
 type CompilerHint = 'beside vary(), the handler reads only `request` of the context, and call.variant'
 
+/** The context keys that the handler may read: of those that its vary() reads, `request` alone. */
+export const handlerReads = ({ reads = [], vary, variesBy }: AnyPlugin): readonly ContextKey[] => {
+  const keys: readonly ContextKey[] = reads
+  return vary === undefined || variesBy !== undefined ? keys : keys.filter(key => key === 'request')
+}
+
 /** Makes a plugin. Checks its types against its own schema and context keys, and erases the particular types. */
 export const definePlugin: {
   <const S extends ObjectSchema, const R extends ContextKey = never, const W extends ContextKey = never>(

@@ -139,6 +139,20 @@ export const pluginMistakes: readonly Mistake[] = [
     ],
   },
   {
+    mistake: 'the handler reads of the context what vary() reads',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: {
+      'p.js': edit(
+        pluginText,
+        ['options:', "reads: ['request', 'account'],\n  vary: ({ account }) => account.plan.name,\n  options:"],
+        ['(call, next) => next(call)', '(call, next) => (call.context.request && call.context.account ? next(call) : next(call))'],
+      ),
+    },
+    answers: [
+      'p.js:10:71: ../p.js reads `account` of the context beside vary() -> let vary() return what is needed of account, and read call.variant (the plugin of networks/arb.yaml:12:10)',
+    ],
+  },
+  {
     mistake: 'a member of the context is written and not declared',
     network: [['  - params', '  - use: ../p.js\n  - params']],
     files: {
