@@ -12,16 +12,11 @@ export default definePlugin({
   },
   reads: ['account'],
   once: true,
-  create({ calls }, { clock }) {
-    const buckets = new Map()
+  create({ calls }, { rateLimits }) {
+    const rate = { perSecond: calls, burst: calls }
     return async (call, next) => {
-      const { id } = call.context.account
-      const now = clock.monotonic()
-      const { left, at } = buckets.get(id) ?? { left: calls, at: now }
-      const tokens = Math.min(calls, left + ((now - at) / 1000) * calls)
-      const isOver = tokens < 1
-      buckets.set(id, { left: isOver ? tokens : tokens - 1, at: now })
-      return isOver ? refuse('rate', { retryAfter: 1 }) : next(call)
+      const tooFew = await rateLimits.take([{ bucket: call.context.account.id, rate, tokens: 1 }])
+      return tooFew === undefined ? next(call) : refuse('rate', { retryAfter: Math.ceil(tooFew.waitMs / 1000) })
     }
   },
 })

@@ -6,7 +6,7 @@ import type { FileWatch } from '../config/config-files.ts'
 import type { ReadConfig } from '../core/reloader.ts'
 import type { LoadablePlugin } from '../plugin/deferred-plugin.ts'
 import { PluginFault, isBackgroundBug, isBugOf } from '../plugin/plugin-fault.ts'
-import type { PluginFile } from '../plugin/plugin-fault.ts'
+import type { ExternalPlugin } from '../plugin/plugin-fault.ts'
 import type { ValidConfig } from '../core/gateway.ts'
 import { dryRunNetworks } from '../core/dry-run.ts'
 import { StageStartError } from '../core/network.ts'
@@ -83,9 +83,9 @@ export const surviveBackgroundBugs = (log: Log): ((config: Pick<ValidConfig, 'ne
   const external = new Map<string, ExternalPlugin>()
   const logBug = (bug: unknown): void => {
     const found = [...external.values()].find(({ file }) => isBugOf(bug, file))
-    const fault = found && new PluginFault(found.name, found.file, bug)
-    const stack = fault?.stack ?? inspect(bug)
-    log.error({ network: found?.network, plugin: fault?.plugin, location: fault?.location, stack }, 'plugin threw outside of a call')
+    const fault = bug instanceof PluginFault ? bug : found && new PluginFault(found, bug)
+    const { network, plugin, location, stack = inspect(bug) } = fault ?? {}
+    log.error({ network, plugin, location, stack }, 'plugin threw outside of a call')
   }
   const handleException = (bug: unknown): void => {
     if ([...external.values()].some(({ file }) => isBackgroundBug(bug, file))) return logBug(bug)
@@ -99,12 +99,6 @@ export const surviveBackgroundBugs = (log: Log): ((config: Pick<ValidConfig, 'ne
       for (const { name, file } of steps) if (file !== undefined) external.set(`${network} ${name}`, { network, name, file })
     }
   }
-}
-
-interface ExternalPlugin {
-  readonly network: string
-  readonly name: string
-  readonly file: PluginFile
 }
 
 /** Log lines about what is valid, but may not be meant. */

@@ -20,16 +20,15 @@ import type { PluginCall, PluginCalls, WatchedPlugin } from './plugin-calls.ts'
  * (contractTests of `tollgate/testing`). Takes 1 us per call, which calls through built-in plugins alone do not spend:
  * 0.3 of it is the clock.
  */
-export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: PluginCalls, declared?: DeclaredContext): AnyStage => {
-  const bugs = new StageBugs(plugin, calls)
-  return directStage<never, never>({
+export const guardStage = (stage: AnyStage, bugs: StageBugs, declared?: DeclaredContext): AnyStage =>
+  directStage<never, never>({
     async handle(call, next) {
       const below = new RepliesFromBelow()
-      const watched = calls.newCall(plugin)
+      const watched = bugs.newCall()
       try {
         const given = declared === undefined ? call : declared.hide(call)
         const restore = declared && ((passed: Call) => declared.restore(passed, given, call))
-        const answer = calls.run(plugin, () => stage.handle(given, bugs.guardNext(next, below, watched, restore)))
+        const answer = bugs.run(() => stage.handle(given, bugs.guardNext(next, below, watched, restore)))
         return below.replaceBy(assertReply(await (answer instanceof Promise ? watched.wait(answer, dropReply) : answer)))
       } catch (bug) {
         below.fail()
@@ -50,7 +49,6 @@ export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: Plugin
     ...(stage.start && { start: () => bugs.guard(async () => stage.start?.()) }),
     ...(stage.stop && { stop: () => bugs.guard(async () => stage.stop?.()) }),
   })
-}
 
 const guardEvents = (bugs: StageBugs, events: Partial<EventRules>): Partial<EventRules> => {
   const { refuse, charge, costOf, verifyLogs, logsVerifiedBy, priceOfLogs } = events
@@ -67,7 +65,7 @@ const guardEvents = (bugs: StageBugs, events: Partial<EventRules>): Partial<Even
 const dropReply = (reply: Reply | undefined): void => reply?.onSettled?.(false)
 
 /** Tells the bugs of one stage from those of the stages below. */
-class StageBugs {
+export class StageBugs {
   readonly #plugin: WatchedPlugin
   readonly #calls: PluginCalls
   readonly #fromBelow = new WeakSet<Error>()
@@ -79,13 +77,22 @@ class StageBugs {
 
   toFault(bug: unknown): unknown {
     const isElsewhere = bug instanceof Error && (bug instanceof PluginFault || this.#fromBelow.has(bug))
-    return isElsewhere ? bug : new PluginFault(this.#plugin.name, this.#plugin.file, bug)
+    return isElsewhere ? bug : new PluginFault(this.#plugin, bug)
+  }
+
+  newCall(): PluginCall {
+    return this.#calls.newCall(this.#plugin)
+  }
+
+  /** Runs a function of the plugin, whose bugs are thrown as they are. */
+  run<T>(run: () => T): T {
+    return this.#calls.run(this.#plugin, run)
   }
 
   /** Runs a function that may be async. */
   guard<T>(run: () => T): T {
     try {
-      const returned = this.#calls.run(this.#plugin, run)
+      const returned = this.run(run)
       const guarded = returned instanceof Promise ? returned.catch((bug: unknown) => Promise.reject(this.toFault(bug))) : returned
       return guarded as T // a promise of the same
     } catch (bug) {

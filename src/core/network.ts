@@ -13,19 +13,18 @@ import type { EventRules, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
-import { InFlight } from '../util/async.ts'
+import { InFlight, thenMaybe } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { TimeLimitError, callWithTimeLimit } from '../util/time-limit.ts'
 import { DeclaredContext } from './declared-context.ts'
 import { explainStages } from './explain-stages.ts'
 import type { CallToExplain, StageExplanation } from './explain-stages.ts'
-import { guardStage } from './guard-stage.ts'
+import { StageBugs, guardStage } from './guard-stage.ts'
 import { withCallMetrics } from './call-metrics.ts'
 import { composeAdmission, composeDescriptions, composeHandlers, composePrices, offersMethod } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import { PluginCalls } from './plugin-calls.ts'
 import { sharerIndexOf } from './shared-calls.ts'
-import type { WatchedPlugin } from './plugin-calls.ts'
 import type { SingletonReferences } from './singletons.ts'
 import { chainSettingsOf, stageServices } from './stage-services.ts'
 import type { HostServices } from './stage-services.ts'
@@ -106,23 +105,43 @@ const createStage = (
 ): AnyStage => {
   const create = (given: Services) => toStage(plugin.create(options as never, given)) // the loader checked them against its schema
   if (file === undefined) return create(services)
-  const watched = { network: services.network.name, name, file, timeoutMs }
-  const clock = watchTimers(services.clock, watched, calls)
-  return guardStage(
-    callWithTimeLimit(createTimeoutMs, () => create({ ...services, clock })),
-    watched,
-    calls,
-    checksContext && new DeclaredContext(plugin),
+  const bugs = new StageBugs({ network: services.network.name, name, file, timeoutMs }, calls)
+  const stage = callWithTimeLimit(createTimeoutMs, () =>
+    create({ ...services, ...guardCallbacks(services, bugs), rateLimits: bucketsOf(name, services.rateLimits) }),
   )
+  return guardStage(stage, bugs, checksContext && new DeclaredContext(plugin))
 }
 
-/** What a plugin does in its timers is watched. */
-const watchTimers = (clock: Services['clock'], plugin: WatchedPlugin, calls: PluginCalls): Services['clock'] => ({
-  now: () => clock.now(),
-  monotonic: () => clock.monotonic(),
-  after: (ms, run) => clock.after(ms, () => calls.run(plugin, run)),
-  every: (ms, run) => clock.every(ms, () => calls.run(plugin, run)),
-})
+/**
+ * What a plugin does in its timers is watched, and what it throws there, or while metrics are read, becomes a rejection that nobody handles: the
+ * process logs it and serves on, and a test of the plugin fails.
+ */
+const guardCallbacks = ({ clock, metrics }: Services, bugs: StageBugs): Pick<Services, 'clock' | 'metrics'> => {
+  const guard = (run: () => void) => async (): Promise<void> => bugs.guard(run)
+  return {
+    clock: {
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic(),
+      after: (ms, run) => clock.after(ms, guard(run)),
+      every: (ms, run) => clock.every(ms, guard(run)),
+    },
+    metrics: { ...metrics, collect: measure => metrics.collect(guard(measure)) },
+  }
+}
+
+/** The buckets of the steps of this name, in all networks: another plugin may give one of its own the same name. */
+const bucketsOf = (step: string, rateLimits: Services['rateLimits']): Services['rateLimits'] => {
+  const nameOf = (bucket: string): string => `plugin ${step} ${bucket}`
+  return {
+    take: requests =>
+      thenMaybe(
+        rateLimits.take(requests.map(each => ({ ...each, bucket: nameOf(each.bucket) }))),
+        tooFew =>
+          tooFew && { ...tooFew, refused: requests.find(({ bucket }) => nameOf(bucket) === tooFew.refused.bucket) ?? tooFew.refused },
+      ),
+    stateOf: (bucket, rate) => rateLimits.stateOf(nameOf(bucket), rate),
+  }
+}
 
 const describeCreateError = (error: unknown, { file }: Step): string =>
   error instanceof TimeLimitError

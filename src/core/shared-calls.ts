@@ -33,7 +33,7 @@ const varyReader =
       if (typeof text !== 'string') throw new TypeError('vary() must return a text')
       return text
     } catch (bug) {
-      throw file === undefined ? bug : new PluginFault(name, file, bug)
+      throw file === undefined ? bug : new PluginFault({ name, file }, bug)
     }
   }
 

@@ -164,7 +164,7 @@ export interface Call<Reads extends ContextKey = never> {
   readonly signal?: Signal | undefined
   /** When the call began, by the monotonic clock: `services.clock.monotonic()` less this is how long it has taken. Of a request that callers share, that of the first one. */
   readonly startedAtMs: number
-  /** Only the keys that this plugin declares in `reads`. */
+  /** A plugin reads only the keys that it declares in `reads`; development and tests hide the others. */
   readonly context: Pick<CallContext, Reads>
   /**
    * What vary() of this plugin returned for the call. A plugin that `shares` passes on the text of `services.vary()` that it
@@ -272,7 +272,7 @@ export class Cancellation implements Signal {
     const listeners = [this.#firstListener, ...(this.#otherListeners ?? [])]
     this.#firstListener = undefined
     this.#otherListeners = undefined
-    for (const listener of listeners) listener?.()
+    for (const listener of listeners) if (listener !== undefined) void callListener(listener)
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
@@ -285,6 +285,9 @@ export class Cancellation implements Signal {
     else this.#otherListeners?.delete(listener)
   }
 }
+
+/** A listener that throws keeps neither the others nor the code that aborts from running: what it throws becomes a rejection that nobody handles. */
+const callListener = async (listener: () => void): Promise<void> => listener()
 
 /** Calls the listener when the signal aborts: at once when it already has. Returns how to stop listening. */
 export const onAbort = (signal: Signal, listener: () => void): (() => void) => {

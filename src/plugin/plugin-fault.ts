@@ -12,22 +12,31 @@ export interface PluginFile {
   readonly isStale?: boolean
 }
 
+/** An external plugin, in a network or in a step of one. */
+export interface ExternalPlugin {
+  readonly network?: string
+  readonly name: string
+  readonly file: PluginFile
+}
+
 /** So long a call waits for an external plugin whose step has no `timeout`. */
 export const defaultPluginTimeoutMs = 60_000
 
 /** A bug of an external plugin. Its message names the step, and the file and line of the plugin: for the log, never for callers. */
 export class PluginFault extends Error {
+  readonly network: string | undefined
   readonly plugin: string
   /** `plugins/region.js:12:7`; without a line where the bug has none. */
   readonly location: string
   /** What happened, and where. */
   readonly description: string
 
-  constructor(plugin: string, file: PluginFile, bug: unknown) {
+  constructor({ network, name, file }: ExternalPlugin, bug: unknown) {
     const description = describeBug(bug, file)
-    super(`plugin ${plugin}: ${description}`)
+    super(`plugin ${name}: ${description}`)
     this.name = 'PluginFault'
-    this.plugin = plugin
+    this.network = network
+    this.plugin = name
     this.location = locateBug(bug, file)
     this.description = description
     this.stack = `${this.name}: ${this.message}${stackOf(bug)}`

@@ -6,7 +6,7 @@ export interface Clock {
   monotonic(): number
   /**
    * Runs once, after `ms` and after the I/O that is pending by then: data that arrived in time is read before a timeout
-   * runs, however busy the process is. A timer does not keep the process alive.
+   * runs, however busy the process is. A timer does not keep the process alive. More than 24.8 days are 24.8 days.
    */
   after(ms: number, run: () => void): Timer
   /** Runs every `ms` until canceled, after the I/O that is pending by then. */

@@ -10,7 +10,7 @@ export interface Rate {
 
 /** Tokens that a call needs of one bucket. */
 export interface TokenRequest {
-  /** The bucket's name. All networks of the gateway share it. */
+  /** The bucket's name, among those of the steps of the same name; all networks of the gateway share it. */
   readonly bucket: string
   readonly rate: Rate
   readonly tokens: number

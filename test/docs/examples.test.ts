@@ -8,6 +8,7 @@ import { isFailure } from '../../src/plugin/reply.ts'
 import type { AnyPlugin, Call, Next, Reply, Stage } from '../../src/plugin/plugin.ts'
 import type { ContextKey } from '../../src/plugin/call.ts'
 import { TestClock, createStage, fakeCall, fakeOrigin, fakeResult, unreachableNext } from '../support/fakes.ts'
+import { TokenBuckets } from '../../src/services/rate-limits.ts'
 import { checkConfig, exampleNetworks, examplePlugins, exampleTests } from './check-config.ts'
 
 // The compiler does not look into JavaScript that it did not compile.
@@ -63,7 +64,7 @@ t.test('each plugin has fewer than 100 lines, and the tests beside plugins pass'
 
 t.test('the rate limit passes as many calls as an account may make, and more as time passes', async t => {
   const clock = new TestClock()
-  const { handle } = await openStage('call-limit.js', { calls: 2 }, { clock })
+  const { handle } = await openStage('call-limit.js', { calls: 2 }, { rateLimits: new TokenBuckets(clock) })
   const next: Next = async () => fakeResult('0x1')
   const call = async (id: string) => kindOf(await handle(fakeCall('eth_blockNumber', [], { account: { id, name: id, plan } }), next))
   t.same([await call('a'), await call('a'), await call('a'), await call('b')], ['result', 'result', 'rate', 'result'])

@@ -23,7 +23,9 @@ const plugins = {
       origin.headers['x-user'], create: () => (call, next) => next({ ...call }) }`,
   // Each method meets another bug of the plugin.
   'failing.mjs': `import { breakDown } from './helper.mjs'
-    const bugs = {
+    import { Cancellation, onAbort } from 'tollgate/plugin'
+    const cancellation = new Cancellation()
+    const bugsWith = ({ clock, metrics }) => ({
       eth_gasPrice: () => undefined.method,
       eth_maxPriorityFeePerGas: async (call, next) => { await next(call); throw 'no error' },
       eth_syncing: () => ({ result: 'no bytes' }),
@@ -36,13 +38,18 @@ const plugins = {
         void Promise.reject(new Error('not awaited'))
         const refresh = async () => { await fetch('http://127.0.0.1:1/') }
         void refresh()
+        clock.after(1, () => { throw new Error('in a timer of the clock') })
+        clock.after(2, async () => { throw new Error('in an async timer of the clock') })
+        metrics.collect(() => { throw new Error('while metrics are read') })
+        onAbort(cancellation, () => { throw new Error('in a listener') })
+        cancellation.abort()
         return { result: Buffer.from('1'), source: 'local' }
       },
-    }
-    const bugOf = ({ context }) => bugs[context.request.method]
+    })
+    const bugOf = ({ context }, services) => bugsWith(services)[context.request.method]
     export default { name: 'failing', summary: 'Fails.', options: { type: 'object' },
       vary: (context, _options, origin) => origin.headers['x-user'] === 'bob' ? { name: 'bob' } : 'alice',
-      create: () => (call, next) => bugOf(call)(call, next) }`,
+      create: (_options, services) => (call, next) => bugOf(call, services)(call, next) }`,
   // Answers in place of what the call came to, in each way that is free.
   'replacing.mjs': `import { refuse } from 'tollgate/plugin'
     let unawaited
@@ -155,10 +162,10 @@ const waitForBug = async (method: string, count = 1): Promise<LogLine> => {
 
 t.test('a bug of a plugin is logged with the plugin, its file and line; callers are told the id of their request alone', async t => {
   const bugs = [
-    ['eth_gasPrice', 'failing.mjs:3:37', "TypeError: Cannot read properties of undefined (reading 'method')"],
+    ['eth_gasPrice', 'failing.mjs:5:37', "TypeError: Cannot read properties of undefined (reading 'method')"],
     ['eth_maxPriorityFeePerGas', 'failing.mjs', "'no error'"],
     ['eth_syncing', 'failing.mjs', 'TypeError: the handler returned neither a result in bytes with its source'],
-    ['eth_sendRawTransaction', 'failing.mjs:6:48', 'TypeError: next() needs the call, or a changed copy of it'],
+    ['eth_sendRawTransaction', 'failing.mjs:8:48', 'TypeError: next() needs the call, or a changed copy of it'],
     ['eth_getTransactionByHash', 'failing.mjs', 'nor a failure as refuse() makes it'],
     ['eth_getTransactionReceipt', 'helper.mjs:2:13', 'RangeError: in the helper'],
   ] as const
@@ -190,10 +197,21 @@ t.test('a call costs nothing if a plugin above `credits` fails or refuses it aft
 
 t.test('what a plugin throws outside of a call is logged, and the gateway serves on', async t => {
   t.equal(await resultFor('alice', 'failing', 'eth_getTransactionCount'), 1)
-  const lines = () => gateway.log.filter(({ msg }) => msg === 'plugin threw outside of a call')
-  await waitUntil(() => lines().length === 3)
-  for (const text of ['in a timer', 'not awaited', 'fetch failed']) {
-    const line = lines().find(({ stack }) => String(stack).includes(text))
+  await gateway.get('/metrics')
+  const texts = [
+    'in a timer',
+    'not awaited',
+    'fetch failed',
+    'in a timer of the clock',
+    'in an async timer',
+    'while metrics are read',
+    'in a listener',
+  ]
+  const lineWith = (text: string) =>
+    gateway.log.find(({ msg, stack }) => msg === 'plugin threw outside of a call' && String(stack).includes(text))
+  for (const text of texts) {
+    await waitUntil(() => lineWith(text) !== undefined)
+    const line = lineWith(text)
     const isNamed = text !== 'fetch failed' // the stack of fetch() ends in Node
     t.match(line, isNamed ? { network: 'failing', plugin: 'failing', location: join(deployment.dir, 'failing.mjs:') } : {}, text)
   }

@@ -17,6 +17,20 @@ t.test('each listener is called once, and a removed listener is not', t => {
   t.end()
 })
 
+t.test('a listener that throws keeps neither the others nor what aborts from running', async t => {
+  const cancellation = new Cancellation()
+  let called = 0
+  const bug = new Error('in a listener')
+  cancellation.addEventListener('abort', () => {
+    throw bug
+  })
+  cancellation.addEventListener('abort', () => void (called += 1))
+  const rejection = new Promise(resolve => process.once('unhandledRejection', resolve))
+  cancellation.abort()
+  t.equal(called, 1)
+  t.equal(await rejection, bug)
+})
+
 t.test('it becomes an AbortSignal, also when it is aborted already', t => {
   const cancellation = new Cancellation()
   const signal = toAbortSignal(cancellation)
