@@ -12,7 +12,8 @@ test('a call that takes as long as the threshold is logged and counted', async (
   const gateway = await open('2s')
   assert.equal((await gateway.call('eth_call', [{}])).result, '0x')
   const [line] = slowLines(gateway)
-  const expected = { requestId: 'test-1', method: 'eth_call', ms: 2000, outcome: 'ok', source: 'node', upstream: 'own' }
+  const labels = { network: 'test-network', plugin: 'slow-log' }
+  const expected = { ...labels, requestId: 'test-1', method: 'eth_call', ms: 2000, outcome: 'ok', source: 'node', upstream: 'own' }
   assert.deepEqual(line, { level: 'warn', fields: expected, message: 'slow call' })
   assert.equal(gateway.metric('tollgate_slow_calls_total'), 1)
 })

@@ -21,24 +21,18 @@ import type {
 } from '../store/store.ts'
 import { totalsByHour } from '../store/usage-store.ts'
 import type { HourTotal, UsageAcknowledgment, UsageCount, UsageReport, UsageStore, UsageSums } from '../store/usage-store.ts'
+import type { Key } from '../plugin/call.ts'
 import { dayMs, hourMs } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { addVector } from '../util/vectors.ts'
 
-/** An API key of a test. Its account has the name of the key unless `account` names it. */
-export interface TestKey {
+/** An API key of a test, with the members of a key. Its account has the name of the key unless `account` names it. */
+export interface TestKey extends Partial<Omit<Key, 'id'>> {
   readonly account?: string
   /** The plan of the account; the first of the plans unless given. */
   readonly plan?: string
   /** Credits a day of the account, in place of the plan's. */
   readonly credits?: number
-  readonly project?: string
-  /** As the key has them: a missing list allows everything. */
-  readonly networks?: readonly string[]
-  readonly methods?: readonly string[]
-  readonly origins?: readonly string[]
-  /** What callers may ask for with the header Tollgate-Verify. */
-  readonly verify?: readonly ('none' | 'proof')[]
   readonly revoked?: boolean
   readonly suspended?: boolean
 }
@@ -84,20 +78,16 @@ export class InMemoryKeys implements KeyStore {
 }
 
 const toRow = (name: string, key: TestKey, defaultPlan: string): KeyWithAccount => {
-  const { account = name, plan = defaultPlan, credits, project, networks, methods, origins, verify, revoked, suspended } = key
+  const { account = name, plan = defaultPlan, credits, revoked, suspended, ...ownMembers } = key
   return {
     account: { id: `acc_${account}`, name: account, plan, ...(credits !== undefined && { credits }), created: 0 },
     key: {
       id: `key_${name}`,
       name,
-      ...(project !== undefined && { project }),
+      ...ownMembers,
       account: `acc_${account}`,
       created: 0,
       hint: '',
-      ...(networks && { networks }),
-      ...(methods && { methods }),
-      ...(origins && { origins }),
-      ...(verify && { verify }),
       ...(revoked === true && { revoked: 0 }),
       ...(suspended === true && { suspended: 0 }),
     },

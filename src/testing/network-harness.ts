@@ -5,13 +5,14 @@ import type { GatewayConfig, NetworkConfig } from '../config/types.ts'
 import { buildNetwork } from '../core/network.ts'
 import type { StageExplanation } from '../core/explain-stages.ts'
 import type { Network } from '../core/network.ts'
-import { failureResponse, handleMessage } from '../json-rpc/handle-message.ts'
+import { failureResponse, handleMessage, settleReplies } from '../json-rpc/handle-message.ts'
 import type { MessageHandler, RpcResponse } from '../json-rpc/handle-message.ts'
 import { createMessageParser, maxMessageDepth } from '../json-rpc/parse-message.ts'
 import { batchLimits } from '../json-rpc/run-batch.ts'
 import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
 import { Cancellation, Secret, isFailure } from '../plugin/plugin.ts'
-import type { CallContext, Json, Origin, Reply } from '../plugin/plugin.ts'
+import type { CallContext, Failure, Json, Origin, Reply } from '../plugin/plugin.ts'
+import type { Push } from '../plugin/call.ts'
 import type { RpcError, Verification } from '../plugin/reply.ts'
 import type { Lookup } from '../services/index.ts'
 import { noAccessLog } from '../services/access-log.ts'
@@ -70,12 +71,26 @@ export interface CallResponse {
   readonly retryAfter?: number
 }
 
+/** An open WebSocket of a caller. */
+export interface HarnessWebSocket {
+  call(method: string, params?: Json): Promise<CallResponse>
+  send(message: Json): Promise<MessageResponse>
+  /** What `origin.push` has sent, parsed, the oldest first. */
+  readonly messages: readonly Json[]
+  /** How `origin.push` has closed it; undefined while it has not. */
+  readonly closed: { readonly code: number; readonly reason: string } | undefined
+  /** The caller disconnects. */
+  disconnect(): void
+}
+
 /** A network on a clock that the test advances, with upstreams that the test scripts. Nothing of it uses sockets, files or real time. */
 export interface Harness {
   /** Makes a call. While its response waits for time to pass, the clock jumps from timer to timer. */
   call(method: string, params?: Json, caller?: CallerOptions): Promise<CallResponse>
   /** Sends a message as it is: a request, a batch, or a text that is no JSON. */
   send(message: Json, caller?: CallerOptions): Promise<MessageResponse>
+  /** Opens a WebSocket; rejects with the message of the refusal where admit() of a plugin refuses it. It is not asked again while the WebSocket is open. */
+  openWebSocket(caller?: CallerOptions): Promise<HarnessWebSocket>
   /** What each stage says of a call, from the first to the one that ends it, as `tollgate explain` prints it; `key: null` for no caller in particular. */
   explain(method: string, caller?: Pick<CallerOptions, 'key'>): Promise<readonly StageExplanation[]>
   /** Whether the stages offer the method to the caller; `rpc.discover` lists those that they offer. */
@@ -124,6 +139,7 @@ export const openNetworkHarness = async (
     return {
       call: async (method, params = [], caller = {}) => toCallResponse(await runs.send({ jsonrpc: '2.0', id: 1, method, params }, caller)),
       send: (message, caller = {}) => runs.send(message, caller),
+      openWebSocket: (caller = {}) => runs.openWebSocket(caller),
       async explain(method, caller = {}) {
         const lookup = await lookUp(caller)
         return network.explain({ method, lookup, creditsLeft: lookup?.kind === 'granted' ? creditsLeft(lookup.account) : undefined })
@@ -198,18 +214,49 @@ class MessageRunner {
     this.#parts = parts
   }
 
-  async send(message: Json, caller: CallerOptions): Promise<MessageResponse> {
-    const text = typeof message === 'string' ? message : JSON.stringify(message)
+  send(message: Json, caller: CallerOptions): Promise<MessageResponse> {
     const origin = this.#originOf(caller)
+    return this.#run(message, async bytes => {
+      const refusal = await this.#network.admit(origin)
+      return refusal === undefined ? this.#respond(bytes, origin) : failureResponse(refusal)
+    })
+  }
+
+  async openWebSocket(caller: CallerOptions): Promise<HarnessWebSocket> {
     const { driver, log } = this.#parts
-    const response = await driver.settle(this.#respond(Buffer.from(text), origin), () => describeStuck(text, log))
-    const { status, body, retryAfter, replies } = response
-    return { status, body: body && parseBody(bodyToBuffer(body).toString()), retryAfter, replies }
+    const push = new RecordedPush()
+    const signal = new Cancellation()
+    const origin: Origin = { ...this.#originOf(caller), transport: 'websocket', push, signal }
+    const admission = async (): Promise<Failure | undefined> => this.#network.admit(origin)
+    const refusal = await driver.settle(admission(), () => describeStuck('a WebSocket', log))
+    if (refusal !== undefined) throw new Error(refusal.error.message)
+    const send = (message: Json) => this.#run(message, bytes => this.#respond(bytes, origin))
+    return {
+      call: async (method, params = []) => toCallResponse(await send({ jsonrpc: '2.0', id: 1, method, params })),
+      send,
+      messages: push.messages,
+      get closed() {
+        return push.closed
+      },
+      disconnect() {
+        push.isOpen = false
+        signal.abort()
+      },
+    }
+  }
+
+  /** The response, which its caller gets. */
+  async #run(message: Json, respond: (bytes: Buffer) => Promise<RpcResponse>): Promise<MessageResponse> {
+    const text = typeof message === 'string' ? message : JSON.stringify(message)
+    const { driver, log } = this.#parts
+    const { status, body, retryAfter, replies } = await driver.settle(respond(Buffer.from(text)), () => describeStuck(text, log))
+    const parsed =
+      body && parseJson(bodyToBuffer(body).toString(), 'the response is not JSON, so that a plugin returned a result that is not')
+    settleReplies({ log }, replies, true)
+    return { status, body: parsed, retryAfter, replies }
   }
 
   async #respond(bytes: Buffer, origin: Origin): Promise<RpcResponse> {
-    const refusal = await this.#network.admit(origin)
-    if (refusal !== undefined) return failureResponse(refusal)
     const memory = new CallerMemory(new MemoryBudget(callerMemoryBytes), origin.ip)
     return handleMessage(this.#handler, bytes, origin, memory, { enter: () => undefined })
   }
@@ -229,13 +276,37 @@ class MessageRunner {
   }
 }
 
+/** Stores what is sent. */
+class RecordedPush implements Push {
+  readonly messages: Json[] = []
+  closed: HarnessWebSocket['closed']
+  isOpen = true
+
+  send(pieces: readonly (string | Uint8Array)[]): boolean {
+    if (!this.isOpen) return false
+    const bytes = pieces.map(piece => (typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece))
+    this.messages.push(parseJson(Buffer.concat(bytes).toString(), 'a message that is pushed is not JSON'))
+    return true
+  }
+
+  turn(): undefined {
+    return undefined
+  }
+
+  close(code: number, reason: string): void {
+    if (!this.isOpen) return
+    this.isOpen = false
+    this.closed = { code, reason }
+  }
+}
+
 const maxShownChars = 200
 
-const parseBody = (text: string): Json => {
+const parseJson = (text: string, fault: string): Json => {
   try {
     return JSON.parse(text) as Json // JSON gives Json
   } catch {
-    throw new Error(`the response is not JSON, so that a plugin returned a result that is not: ${text.slice(0, maxShownChars)}`)
+    throw new Error(`${fault}: ${text.slice(0, maxShownChars)}`)
   }
 }
 

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
 import t from '../support/tap.ts'
-import { definePlugin, misconfigured, refuse } from '../../src/plugin/plugin.ts'
-import type { Call, Next, Reply } from '../../src/plugin/plugin.ts'
+import { definePlugin, misconfigured, onAbort, refuse } from '../../src/plugin/plugin.ts'
+import type { AnyPlugin, Call, Next, Reply } from '../../src/plugin/plugin.ts'
 import { TestClock, harness } from '../../src/testing/index.ts'
 import { networkFile } from '../support/deployment.ts'
 
@@ -204,6 +204,85 @@ t.test('a plugin that reads or writes a member of the context and does not decla
     const [line] = gateway.log.lines.filter(({ message }) => message === 'internal error')
     if (name !== 'honest') t.match(line?.fields, { plugin: name, stack: /`account` of the context, and does not declare it/ })
   }
+})
+
+t.test('the handler of a plugin with vary() reads of the context `request` alone, also above a plugin that shares', async t => {
+  const plugin: unknown = {
+    name: 'varying',
+    summary: 'Varies.',
+    options: { type: 'object', properties: {} },
+    reads: ['request', 'account'],
+    vary: ({ account }: Call<'account'>['context']) => account.plan.name,
+    create: () => (call: Call<'request' | 'account'>, next: Next<'request'>) =>
+      call.context.request.method === 'eth_chainId' ? next(call) : next({ ...call, variant: call.context.account.id }),
+  }
+  const gateway = await harness({ pipeline: '- varying: {}', plugins: [plugin as AnyPlugin] })
+  t.equal((await gateway.call('eth_chainId')).outcome, 'ok')
+  t.equal((await gateway.call('eth_gasPrice')).outcome, 'internal')
+  const line = gateway.log.lines.find(({ message }) => message === 'internal error')
+  t.match(line?.fields, { stack: /reads `account` of the context beside vary\(\)/ })
+})
+
+t.test('a test opens a WebSocket, gets what is pushed after the response, and sees it closed', async t => {
+  const feed = definePlugin({
+    name: 'feed',
+    summary: 'Pushes.',
+    options: { type: 'object', properties: {} },
+    reads: ['request'],
+    create:
+      (_, { log }) =>
+      (call, next) => {
+        const { push, signal } = call.origin
+        if (call.context.request.method !== 'eth_subscribe' || push === undefined) return next(call)
+        onAbort(signal, () => log.info({ feature: 'feed' }, 'disconnected'))
+        const onSettled = (isDelivered: boolean) => {
+          push.send(['{"delivered":', Buffer.from(`${isDelivered}}`)])
+          push.close(1008, 'that is all')
+          push.send(['{}'])
+        }
+        return { source: 'local', result: Buffer.from('"0x1"'), onSettled }
+      },
+  })
+  const gateway = await harness({ pipeline: '- key-auth: {}\n- feed: {}', plugins: [feed] })
+  const socket = await gateway.openWebSocket()
+  t.match(await socket.call('eth_chainId'), { result: '0x7a69' })
+  t.same([socket.messages, socket.closed], [[], undefined])
+  t.match(await socket.call('eth_subscribe'), { result: '0x1' })
+  t.same([socket.messages, socket.closed], [[{ delivered: true }], { code: 1008, reason: 'that is all' }])
+  socket.disconnect()
+  t.match(gateway.log.lines.at(-1), { message: 'disconnected', fields: { network: 'test', plugin: 'feed', feature: 'feed' } })
+  await t.rejects(gateway.openWebSocket({ key: null }), { message: /API key is missing/ })
+})
+
+t.test('buckets of the same name of two plugins are two', async t => {
+  const limitOf = (name: string) =>
+    definePlugin({
+      name,
+      summary: 'Limits.',
+      options: { type: 'object', properties: {} },
+      create:
+        (_, { rateLimits }) =>
+        async (call, next) => {
+          const request = { bucket: 'all', rate: { perSecond: 1, burst: 1 }, tokens: 1 }
+          const tooFew = await rateLimits.take([request])
+          return tooFew === undefined ? next(call) : refuse('rate', { data: { limit: tooFew.refused.bucket } })
+        },
+    })
+  const gateway = await harness({ pipeline: '- one: {}\n- two: {}', plugins: ['one', 'two'].map(limitOf) })
+  t.match(await gateway.call('eth_chainId'), { outcome: 'ok' })
+  t.match(await gateway.call('eth_chainId'), { outcome: 'rate', error: { data: { limit: 'all' } } })
+})
+
+t.test('the keys of a test have the limits that keys have', async t => {
+  const gateway = await harness({
+    pipeline: '- key-auth: {}\n- network-access: {}\n- rate-limit: {}',
+    keys: { alice: { ips: ['203.0.113.0/24'], rate: 1, name: 'production' }, old: { expires: 1 } },
+  })
+  t.match(await gateway.call('eth_chainId', [], { key: 'alice' }), { outcome: 'forbidden' })
+  const outcomes = []
+  for (const _ of [1, 2]) outcomes.push((await gateway.call('eth_chainId', [], { key: 'alice', ip: '203.0.113.7' })).outcome)
+  t.same(outcomes, ['ok', 'rate'])
+  t.match(await gateway.call('eth_chainId', [], { key: 'old' }), { error: { message: /expired/ } })
 })
 
 t.test('no time passes while a plugin computes in turns of the event loop, or reads a file, also in several calls at once', async t => {
