@@ -54,17 +54,20 @@ export type { RateLimitOptions } from './rate-limit-options.ts'
 export type { TokenRequest, TooFewTokens } from './rate-limits.ts'
 export type { CallRecord, CountedCall } from './usage/index.ts'
 
+/** A network, as its file describes it. */
+export interface NetworkSettings {
+  readonly name: string
+  readonly chainId: number
+  /** Usual time between blocks, in ms. */
+  readonly blockTime: number
+  /** Its nodes are for development: callers take the chain back, and change it without a new block. */
+  readonly devNode: boolean
+}
+
 /** The services of a plugin. Log lines have the network and the plugin as fields, metrics the network as a label. */
 export interface Services {
   /** The network whose pipeline has the plugin. */
-  readonly network: {
-    readonly name: string
-    readonly chainId: number
-    /** Usual time between blocks, in ms. */
-    readonly blockTime: number
-    /** Its nodes are for development: callers take the chain back, and change it without a new block. */
-    readonly devNode: boolean
-  }
+  readonly network: NetworkSettings
   /** The only way to read the time and to wait. */
   readonly clock: Clock
   /** Lines of the log, labeled with the network and the plugin. */

@@ -18,6 +18,7 @@ interface Member {
   readonly signature: string
   /** Of a property: the text of its type. */
   readonly type: string
+  readonly isOptional: boolean
   readonly description: string
 }
 
@@ -62,6 +63,7 @@ const membersIn = (body: string): readonly Member[] =>
       name,
       signature: /^\??[(<]/.test(rest) ? name + rest : name,
       type: rest.replace(/^\??: /, ''),
+      isOptional: rest.startsWith('?'),
       description: descriptionOf(comment),
     }),
   )

@@ -43,7 +43,37 @@ const createPluginsPage = (): string =>
   ])
 
 /** Services that plugins of others use, of which each member is shown. */
-const detailedServices = ['clock', 'log', 'metrics', 'methods', 'heads', 'upstreamClient', 'nodes', 'evidence', 'results', 'rateLimits']
+const detailedServices = [
+  'network',
+  'clock',
+  'log',
+  'metrics',
+  'methods',
+  'heads',
+  'upstreamClient',
+  'nodes',
+  'evidence',
+  'results',
+  'rateLimits',
+  'records',
+  'problems',
+  'events',
+]
+
+/** Types that have a section of their own. */
+const typesWithSection = ['Stage', 'Services']
+
+/** Types that `tollgate/plugin` does not export, by file: members of those that it does, and arguments and results of services. */
+const furtherTypes: readonly (readonly [file: string, name: string, description?: string])[] = [
+  ['src/plugin/call.ts', 'Plan'],
+  ['src/plugin/reply.ts', 'ReplyMetadata', 'What `Result` and `Failure` have too.'],
+  ['src/services/upstream-client/request-deadline.ts', 'RequestOptions'],
+  ['src/services/rate-limits.ts', 'TokenRequest'],
+  ['src/services/rate-limits.ts', 'Rate'],
+  ['src/services/rate-limits.ts', 'TooFewTokens'],
+  ['src/services/chain-heads/heads-types.ts', 'ChainSnapshot'],
+  ['src/services/plugin-problems.ts', 'ReportedProblem'],
+]
 
 const createPluginApiPage = (): string => {
   const exported = exportsOf(join(rootDir, 'src/plugin/plugin.ts'))
@@ -90,6 +120,15 @@ const createPluginApiPage = (): string => {
         const service = findDeclaration(servicesFile, type.replace(/<.*/, ''))
         return [`### services.${name}`, service.description, formatMembers(service)]
       }),
+    '## Members of types',
+    'Those that `tollgate/plugin` exports, and those of their members, and of arguments and results of services.',
+    ...[
+      ...exported.filter(({ name, members }) => members.length > 0 && !typesWithSection.includes(name)),
+      ...furtherTypes.map(([file, name, description]) => {
+        const found = findDeclaration(join(rootDir, file), name)
+        return { ...found, description: description ?? found.description }
+      }),
+    ].flatMap(type => [`### ${type.name}`, type.description, formatTypedMembers(type)]),
   ])
 }
 
@@ -97,6 +136,14 @@ const formatMembers = ({ members }: Declaration): string =>
   formatTable(
     ['member', 'description'],
     members.map(({ signature, description }) => [code(signature), description]),
+  )
+
+const formatTypedMembers = ({ members }: Declaration): string =>
+  formatTable(
+    ['member', 'type', 'description'],
+    members.map(({ name, signature, type, isOptional, description }) =>
+      signature === name ? [code(name), `${code(type)}${isOptional ? ', or absent' : ''}`, description] : [code(signature), '', description],
+    ),
   )
 
 const createGatewayPage = (): string =>
