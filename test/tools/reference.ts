@@ -142,7 +142,9 @@ const formatTypedMembers = ({ members }: Declaration): string =>
   formatTable(
     ['member', 'type', 'description'],
     members.map(({ name, signature, type, isOptional, description }) =>
-      signature === name ? [code(name), `${code(type)}${isOptional ? ', or absent' : ''}`, description] : [code(signature), '', description],
+      signature === name
+        ? [code(name), `${code(type)}${isOptional ? ', or absent' : ''}`, description]
+        : [code(signature), '', description],
     ),
   )
 
