@@ -27,7 +27,7 @@ type TopicName<Table> = Exclude<keyof Table & string, CallName<Table>>
 
 /** The sending end of a channel. */
 export interface Sender<Table> {
-  tell<Name extends TopicName<Table>>(topic: Name, value: ValueOf<Table, Name>): void
+  send<Name extends TopicName<Table>>(topic: Name, value: ValueOf<Table, Name>): void
   /** `onReply` is called before the next message is handled; the promise resolves later. */
   call<Name extends CallName<Table>>(
     name: Name,
@@ -99,8 +99,8 @@ export class Channel<Sent, Received> implements Sender<Sent> {
     this.#handlers = { ...this.#handlers, ...(handlers as Record<string, UntypedHandler>) } // the other process sends what its table says
   }
 
-  tell<Name extends TopicName<Sent>>(topic: Name, value: ValueOf<Sent, Name>): void {
-    this.#send(this.#keyOf(topic, value), { name: topic, value })
+  send<Name extends TopicName<Sent>>(topic: Name, value: ValueOf<Sent, Name>): void {
+    this.#enqueue(this.#keyOf(topic, value), { name: topic, value })
   }
 
   async call<Name extends CallName<Sent>>(
@@ -122,7 +122,7 @@ export class Channel<Sent, Received> implements Sender<Sent> {
       }
     })
     callers.add(handleReply)
-    this.#send(key, { name, value: args, id })
+    this.#enqueue(key, { name, value: args, id })
     return withTimeoutOr(this.#options.clock, timeoutMs, replied, () => {
       callers.delete(handleReply)
       if (callers.size === 0) this.#callers.delete(id)
@@ -150,7 +150,7 @@ export class Channel<Sent, Received> implements Sender<Sent> {
   }
 
   #reply(id = 0, value: unknown): void {
-    this.#send(this.#keyOf('', undefined), { replyTo: id, value })
+    this.#enqueue(this.#keyOf('', undefined), { replyTo: id, value })
     this.#replyCount += 1
   }
 
@@ -160,10 +160,10 @@ export class Channel<Sent, Received> implements Sender<Sent> {
   }
 
   #ruleOf(name: string): UntypedRule | undefined {
-    return (this.#options.rules as Record<string, UntypedRule | undefined>)[name] // tell() and call() have been checked
+    return (this.#options.rules as Record<string, UntypedRule | undefined>)[name] // send() and call() have been checked
   }
 
-  #send(key: string, message: Message): void {
+  #enqueue(key: string, message: Message): void {
     if (this.#isClosed) return
     if (this.#inTransitCount === 0) return this.#transmit(message)
     const older = this.#waiting.get(key)

@@ -65,7 +65,7 @@ class WorkerFeedSource implements FeedSource {
 
   stop(): void {
     const { network, primary } = this.#channel
-    primary.tell('stopFeed', { network, feed: this.#feed })
+    primary.send('stopFeed', { network, feed: this.#feed })
   }
 
   /** For a feed that has been started: the reply comes after the blocks that the upstreams have now. */
@@ -142,7 +142,7 @@ export class FeedBroadcast {
   }
 
   #send(worker: WorkerChannel, { feed, run }: StartedFeed, step: WorkerFeedStep): void {
-    worker.tell('feed', { network: this.#network, feed, run, steps: [step] })
+    worker.send('feed', { network: this.#network, feed, run, steps: [step] })
   }
 }
 

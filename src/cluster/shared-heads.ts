@@ -208,7 +208,7 @@ class SharedNetworkHeads {
     this.reportBroadcast.addWorker(worker)
     if (this.#state !== undefined) {
       const change = this.#recentBlocks.changeFrom(new RecentBlocks(maxRecentBlocks))
-      worker.tell('snapshot', { network: this.#network, state: this.#state, ...(change && { recentBlocks: change }) })
+      worker.send('snapshot', { network: this.#network, state: this.#state, ...(change && { recentBlocks: change }) })
     }
   }
 
@@ -254,7 +254,7 @@ class SharedNetworkHeads {
     this.#lastPublished = serialized
     this.#state = state
     for (const worker of this.workers) {
-      worker.tell('snapshot', { network: this.#network, state, ...(change && { recentBlocks: change }) })
+      worker.send('snapshot', { network: this.#network, state, ...(change && { recentBlocks: change }) })
     }
   }
 }

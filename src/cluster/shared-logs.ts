@@ -16,7 +16,7 @@ export const sharedLogLevel = (log: RootLog, pool: Pick<WorkerPool, 'set'>): Pic
   },
   set level(level: LogLevel) {
     log.level = level
-    pool.set('logLevel', worker => worker.tell('logLevel', { level }))
+    pool.set('logLevel', worker => worker.send('logLevel', { level }))
   },
 })
 

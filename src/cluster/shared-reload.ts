@@ -54,7 +54,7 @@ export class SharedReload {
     const replies = await Promise.all(Array.from(workers, each => each.call('prepareReload', { id, ...configuration }, prepareTimeoutMs)))
     const problems = replies.flatMap(reply => (reply === 'late' ? [workerTooLate] : reply === 'exited' ? [] : reply))
     const end = (isCommitted: boolean): void => {
-      for (const worker of this.#options.workers()) worker.tell('endReload', { id, isCommitted })
+      for (const worker of this.#options.workers()) worker.send('endReload', { id, isCommitted })
     }
     if (problems.length > 0) {
       end(false)
@@ -84,7 +84,7 @@ export class SharedReload {
     const reply = await worker.call('prepareReload', { id, ...configuration }, prepareTimeoutMs)
     if (reply === 'exited') return
     const isCommitted = isReply(reply) && reply.length === 0 && configuration === this.#configuration
-    worker.tell('endReload', { id, isCommitted })
+    worker.send('endReload', { id, isCommitted })
     if (isCommitted) return
     const message = 'worker has not the configuration of the others, as the code of a plugin has changed: restart the gateway'
     this.#options.log.warn({ event: 'worker-config', worker: worker.pid }, message)

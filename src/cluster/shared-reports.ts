@@ -70,7 +70,7 @@ export class ReportBroadcast implements HeightBroadcast {
   addWorker(worker: WorkerChannel): void {
     this.#workers.set(worker, { isResponsive: true })
     void this.#inform(worker)
-    worker.tell('shared', { network: this.#network, version: this.#sharedVersion })
+    worker.send('shared', { network: this.#network, version: this.#sharedVersion })
   }
 
   removeWorker(worker: WorkerChannel): void {
@@ -93,7 +93,7 @@ export class ReportBroadcast implements HeightBroadcast {
     await Promise.all(this.workers.map(worker => this.#inform(worker)))
     if (version <= this.#sharedVersion) return
     this.#sharedVersion = version
-    for (const worker of this.workers) worker.tell('shared', { network: this.#network, version })
+    for (const worker of this.workers) worker.send('shared', { network: this.#network, version })
   }
 
   /** Resolves when the worker has acknowledged the newest version, or is not waited for: at the latest after 50 ms. */

@@ -46,7 +46,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     () => this.#track([]),
   )
   targets: readonly Target[] = []
-  /** Ends what tells the primary of drained nodes; undefined while nothing is tracked. */
+  /** Ends what sends the drained nodes to the primary; undefined while nothing is tracked. */
   #stopDrained: (() => void) | undefined
   #lastActivityAt = -Infinity
   /** When the last sync began that the primary has answered. */
@@ -74,15 +74,15 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   #track(targets: readonly Target[], upstreams?: UpstreamsToTrack): void {
     const { network, primary, nodes } = this.#options
     this.targets = targets
-    primary.tell('track', { network, ...(upstreams && { upstreams }) })
+    primary.send('track', { network, ...(upstreams && { upstreams }) })
     this.#stopDrained?.()
-    this.#stopDrained = upstreams && nodes?.onDrained(() => this.#tellDrained())
-    if (upstreams !== undefined) this.#tellDrained()
+    this.#stopDrained = upstreams && nodes?.onDrained(() => this.#sendDrained())
+    if (upstreams !== undefined) this.#sendDrained()
   }
 
-  #tellDrained(): void {
+  #sendDrained(): void {
     const { network, primary, nodes } = this.#options
-    if (nodes !== undefined) primary.tell('drained', { network, names: [...nodes.drained] })
+    if (nodes !== undefined) primary.send('drained', { network, names: [...nodes.drained] })
   }
 
   /**
@@ -114,7 +114,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     if (now - this.#lastActivityAt < activityIntervalMs) return
     this.#lastActivityAt = now
     const { network, primary } = this.#options
-    primary.tell('activity', { network })
+    primary.send('activity', { network })
   }
 
   /** A caller is given a height that every worker has: its next call may come to any of them. */
@@ -133,7 +133,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
 
   pollLagging(): void {
     const { network, primary } = this.#options
-    primary.tell('pollLagging', { network })
+    primary.send('pollLagging', { network })
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {

@@ -40,7 +40,7 @@ export class WorkerNetworks implements HeadsSource {
     const clock = this.#clock
     const isNewest = () => this.#newest(network) === heads
     const primary: Sender<ToPrimary> = {
-      tell: (topic, value) => (isNewest() ? this.#primary.tell(topic, value) : undefined),
+      send: (topic, value) => (isNewest() ? this.#primary.send(topic, value) : undefined),
       call: (name, args, timeoutMs, onReply) =>
         isNewest() ? this.#primary.call(name, args, timeoutMs, onReply) : sleep(clock, timeoutMs).then(() => 'late'),
     }

@@ -172,7 +172,7 @@ export class WorkerPool {
     this.#reload.addWorker(worker, configId)
     // What was sent while the worker was starting is lost: it did not handle messages yet.
     for (const set of this.#settings.values()) set(worker)
-    if (this.#isStopping) worker.tell('stop', undefined)
+    if (this.#isStopping) worker.send('stop', undefined)
     return worker
   }
 
@@ -209,7 +209,7 @@ export class WorkerPool {
   /** All workers serve on for `graceMs`. Then listening ends, and the workers get the last connections: who has connected is answered. */
   async #endListening(graceMs: number): Promise<void> {
     const { connections } = this.#options
-    for (const worker of this.#ready) worker.tell('lameDuck', { graceMs })
+    for (const worker of this.#ready) worker.send('lameDuck', { graceMs })
     await sleep(this.#clock, graceMs)
     connections.hold()
     const closeFillers = await whenQuiet(this.#clock, () => connections.acceptedCount, connections.listening)
@@ -250,7 +250,7 @@ export class WorkerPool {
   }
 
   async #stopWorker(worker: WorkerProcess, timeoutMs: number): Promise<void> {
-    worker.tell('stop', undefined)
+    worker.send('stop', undefined)
     const timer = this.#clock.after(timeoutMs, () => {
       this.#log.error({ event: 'worker-killed', worker: worker.pid }, 'worker did not exit in time; killing it')
       worker.kill()

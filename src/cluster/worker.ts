@@ -76,7 +76,7 @@ export const connectToPrimary = (clock: Clock, env: NodeJS.ProcessEnv): PrimaryC
       new Promise(resolve => {
         process.off('disconnect', killOwnProcess).once('disconnect', resolve)
         channel.handle(handlersOf(gateway, resolve))
-        channel.tell('ready', { configId: gateway.configId })
+        channel.send('ready', { configId: gateway.configId })
       }),
   }
 }

@@ -44,10 +44,10 @@ const open = () => {
 
 t.test('while the pipe is full, the newest value of each key waits, behind all that has waited before', async t => {
   const { client, received, deliverUp } = open()
-  const tell = (name: string, level: number) => client.tell('level', { name, level })
-  tell('a', 0)
-  for (let level = 1; level <= 1_000; level++) for (const name of ['a', 'b']) tell(name, level)
-  tell('a', 1_001)
+  const send = (name: string, level: number) => client.send('level', { name, level })
+  send('a', 0)
+  for (let level = 1; level <= 1_000; level++) for (const name of ['a', 'b']) send(name, level)
+  send('a', 1_001)
   deliverUp()
   t.same(received, [
     { name: 'a', level: 0 },
@@ -80,14 +80,14 @@ t.test('a reply comes behind what was told before it, and before what is told la
     void client.call('report', i, 50, () => seen.push([...updates]))
     deliverUp()
   }
-  server.tell('update', [0])
-  server.tell('update', [1])
-  server.tell('update', [2])
+  server.send('update', [0])
+  server.send('update', [1])
+  server.send('update', [2])
   replies[0]?.([])
-  server.tell('update', [3])
-  server.tell('update', [4])
+  server.send('update', [3])
+  server.send('update', [4])
   replies[1]?.([])
-  server.tell('update', [5])
+  server.send('update', [5])
   deliverDown()
   t.same(updates, [[0], [1, 2], [3, 4], [5]])
   t.same(seen, [updates.slice(0, 2), updates.slice(0, 3)])

@@ -171,7 +171,7 @@ t.test('a feed of the primary', async t => {
     const first = listen()
     unblock()
     await first.isStarted
-    primary.tell('activity', { network: 'devnet' })
+    primary.send('activity', { network: 'devnet' })
     feeds.headers.end()
     listen().close()
     const last = listen()

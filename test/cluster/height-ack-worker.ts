@@ -9,4 +9,4 @@ const channel = new Channel<ToPrimary, ToWorker>({
 })
 channel.handle({ reports: (_, reply) => reply() })
 process.on('message', channel.receive.bind(channel))
-channel.tell('ready', { configId: '' })
+channel.send('ready', { configId: '' })

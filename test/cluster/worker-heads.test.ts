@@ -79,7 +79,7 @@ t.test('a transaction after the network is tracked anew, with another block time
   }
   await send()
   const targets = targetsOf('a', 'b').map(toRevealedTarget)
-  one.primary.tell('track', { network: 'model', upstreams: { chainId: 1, blockTime: 2000, targets } })
+  one.primary.send('track', { network: 'model', upstreams: { chainId: 1, blockTime: 2000, targets } })
   await deliverAll()
   await send()
 })
