@@ -82,7 +82,7 @@ export class CopyPhase {
   }
 
   /** Renews it until the function that this returns is called. */
-  keep(): () => Promise<void> {
+  startRenewal(): () => Promise<void> {
     const timer = setInterval(() => void this.set().catch(() => undefined), renewalIntervalMs)
     return async () => {
       clearInterval(timer)

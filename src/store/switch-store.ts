@@ -82,7 +82,7 @@ export const switchStore = async (
   const phase = new CopyPhase(from, clock)
   await phase.set('copy')
   const live = [...(await new StoreDays(from, clock).live()).processes.keys()]
-  const end = phase.keep()
+  const end = phase.startRenewal()
   try {
     const heldMs = await new StoreSwitch({ from: phase.engine(), to, toId, copy, phase, clock, end }).run()
     return await finish({ from, to, clock, rows: copy.rows, heldMs, live })
@@ -110,7 +110,7 @@ const takeBack = async (engine: Engine, phase: CopyPhase): Promise<void> => {
 const release = async (phase: CopyPhase): Promise<void> => {
   // First: a run that was only paused must not end now.
   await phase.set('release')
-  const end = phase.keep()
+  const end = phase.startRenewal()
   try {
     await removeMarks(phase.engine())
   } finally {
