@@ -1,11 +1,17 @@
-import { Backoff, CircuitBreaker, RateLimitBackoff, activityOf, getOrCreate, nodeReasons, rateOf } from '../../src/plugin/internal.ts'
+import {
+  Backoff,
+  CircuitBreaker,
+  RateLimitBackoff,
+  activityOf,
+  allClasses,
+  getOrCreate,
+  nodeReasons,
+  rateOf,
+} from '../../src/plugin/internal.ts'
 import type { CallOutcome, ExclusionReason, NodeReason, NodeStatus, UpstreamActivity, UpstreamRate } from '../../src/plugin/internal.ts'
 import type { Services, Target } from '../../src/plugin/plugin.ts'
 import { LateCalls } from './late-calls.ts'
 import { NodeErrors } from './node-errors.ts'
-
-/** Stands for the calls of every class of methods. */
-export const allClasses = 'all'
 
 const keyOf = (methodClass: string, reason: NodeReason): string => `${methodClass} ${reason}`
 
@@ -98,7 +104,7 @@ export class Suspension {
 }
 
 /** The first call after a suspension goes to the node at once. */
-const firstCredit = 1 - minShare
+const firstAccruedWeight = 1 - minShare
 
 /** Between calls to a node that has lied, where no other can be asked and its last answer was not proven. */
 const proofBackoff = { minMs: 1000, maxMs: 60_000 }
@@ -136,7 +142,7 @@ interface ClassState {
   readonly suspension: Suspension
   slowShare: number
   /** The node is requested first when this reaches 1. */
-  credit: number
+  accruedWeight: number
 }
 
 interface NodeStateOptions {
@@ -191,9 +197,9 @@ export class NodeState {
     const { weight } = this.judge(methodClass)
     if (weight === 1) return true
     const state = this.#of(methodClass)
-    state.credit += weight
-    if (state.credit < 1) return false
-    state.credit -= 1
+    state.accruedWeight += weight
+    if (state.accruedWeight < 1) return false
+    state.accruedWeight -= 1
     return true
   }
 
@@ -229,7 +235,7 @@ export class NodeState {
     )
     const { usable } = judge({ ...this.#observe(allClasses), exclusion: shown.exclusion }, this.#now)
     const { target, inFlight } = this.#options
-    for (const each of restrictions) this.#note(each.class, each.reason)
+    for (const each of restrictions) this.#recordRestriction(each.class, each.reason)
     const inForce = new Set(restrictions.map(each => keyOf(each.class, each.reason)))
     for (const key of this.#restrictedSince.keys()) if (!inForce.has(key)) this.#restrictedSince.delete(key)
     const lastRestrictions = [...this.#lastRestrictions.values()]
@@ -249,7 +255,7 @@ export class NodeState {
   recordRateLimited(retryAfterSeconds: number | undefined): number {
     this.rateLimit ??= new RateLimitBackoff(this.#options.services.clock)
     this.rateLimit.onRateLimited(retryAfterSeconds)
-    this.#note(allClasses, 'rateLimited')
+    this.#recordRestriction(allClasses, 'rateLimited')
     return this.rateLimit.remainingMs
   }
 
@@ -260,7 +266,7 @@ export class NodeState {
 
   /** Calls of the class take far longer than usual. */
   recordSuspect(methodClass: string): void {
-    this.#note(methodClass, 'suspect')
+    this.#recordRestriction(methodClass, 'suspect')
     this.#suspend(methodClass, suspension => suspension.begin(this.#now))
     this.lateCallsOf(methodClass).reset()
   }
@@ -291,7 +297,7 @@ export class NodeState {
     proofAttempts: new ProofAttempts(),
     suspension: new Suspension(),
     slowShare: 1,
-    credit: firstCredit,
+    accruedWeight: firstAccruedWeight,
   })
 
   #observe(methodClass: string): Observations {
@@ -309,7 +315,7 @@ export class NodeState {
     }
   }
 
-  #note(methodClass: string, reason: NodeReason): void {
+  #recordRestriction(methodClass: string, reason: NodeReason): void {
     const key = keyOf(methodClass, reason)
     const at = this.#options.services.clock.now()
     const since = getOrCreate(this.#restrictedSince, key, () => at)
@@ -319,7 +325,7 @@ export class NodeState {
   #suspend(methodClass: string, suspend: (suspension: Suspension) => void): void {
     const state = this.#of(methodClass)
     suspend(state.suspension)
-    for (const each of methodClass === allClasses ? this.#classes.values() : [state]) each.credit = firstCredit
+    for (const each of methodClass === allClasses ? this.#classes.values() : [state]) each.accruedWeight = firstAccruedWeight
   }
 
   #createBreaker(methodClass: string): CircuitBreaker {
@@ -332,7 +338,7 @@ export class NodeState {
       probe: async () => (await this.activity.probe(services, probeTimeoutMs)) === 'healthy',
       onStateChange: state => {
         log.warn({ upstream: target.name, class: methodClass, breaker: state }, `circuit breaker ${state}`)
-        if (state === 'open') this.#note(methodClass, 'breaker')
+        if (state === 'open') this.#recordRestriction(methodClass, 'breaker')
         else this.#restrictedSince.delete(keyOf(methodClass, 'breaker'))
         this.#suspend(methodClass, suspension =>
           state === 'open' ? suspension.beginUntilRecovery(this.#now) : suspension.recover(this.#now),

@@ -1,4 +1,4 @@
-import { ShortLivedMap, metricDefinitions } from '../../src/plugin/internal.ts'
+import { ShortLivedMap, allClasses, metricDefinitions } from '../../src/plugin/internal.ts'
 import type { CallOutcome, ChainCheck, DirectNext, ExclusionReason, Heads, LatencyTracker } from '../../src/plugin/internal.ts'
 import { Cancellation, isFailure, refuse, withContext } from '../../src/plugin/plugin.ts'
 import type { Call, Failure, Gauge, Histogram, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
@@ -8,7 +8,7 @@ import { hungSince, lateAfterMs } from './late-calls.ts'
 import { NodeAttempt, isRateLimited, late, outcomeOf } from './node-attempt.ts'
 import type { MovableCall } from './node-attempt.ts'
 import { isErrorOfNode } from './node-errors.ts'
-import { NodeState, allClasses } from './node-state.ts'
+import { NodeState } from './node-state.ts'
 
 /** A call as failover gets it, and the plugins below failover. */
 export type FailoverCall = Call<'request' | 'upstreams'>

@@ -10,6 +10,7 @@ import { systemClock } from '../services/clock.ts'
 import { openJwtVerifier } from '../services/jwt/index.ts'
 import { openLog } from '../services/log.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
+import { allClasses } from '../services/node-reasons.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 import { openStore } from '../store/open-store.ts'
 import type { BalanceStore } from '../store/store.ts'
@@ -128,7 +129,7 @@ const describeUpstream = ({ name, usable, because, head, reasons = [] }: Network
   const state = [
     usable ? style('ok', 'usable') : style('error', `not usable${because === undefined ? '' : `: ${because}`}`),
     ...(head === undefined ? [] : [`head ${head}`]),
-    ...reasons.map(({ class: methodClass, text }) => (methodClass === 'all' ? text : `${methodClass}: ${text}`)),
+    ...reasons.map(({ class: methodClass, text }) => (methodClass === allClasses ? text : `${methodClass}: ${text}`)),
   ]
   return `${name}: ${state.join('; ')}`
 }

@@ -24,7 +24,7 @@ export { activityOf, UpstreamActivity } from '../services/upstream-client/upstre
 export { RateLimitBackoff, rateOf, UpstreamRate } from '../services/upstream-client/upstream-rate-limits.ts'
 export { memberIsOneOf, memberIsWithin, MemberSearch } from '../services/member-search.ts'
 export { rateLimitProperties } from '../services/rate-limit-options.ts'
-export { nodeReasons } from '../services/node-reasons.ts'
+export { allClasses, nodeReasons } from '../services/node-reasons.ts'
 export type { ExclusionReason, NodeReason } from '../services/node-reasons.ts'
 export type { NodeError, NodeStatus } from '../services/node-status.ts'
 export { metricDefinitions } from '../services/metric-definitions.ts'

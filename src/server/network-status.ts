@@ -1,5 +1,5 @@
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
-import { exclusionReasons, nodeReasons, textOfReason } from '../services/node-reasons.ts'
+import { allClasses, exclusionReasons, nodeReasons, textOfReason } from '../services/node-reasons.ts'
 import { mergeProblems } from '../services/plugin-problems.ts'
 import type { NetworkProblem, PluginProblem } from '../services/plugin-problems.ts'
 import type { NodeError, NodeStatus } from '../services/node-status.ts'
@@ -103,7 +103,7 @@ const networkStateOf = (
 /** Each process has states of its own. What keeps calls away in one process counts. Of exclusions `because` tells, for own nodes with the figures. */
 const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: readonly NodeStatus[]): UpstreamStatus => {
   const restrictions = new Map(reports.flatMap(report => report.restrictions.map(each => [`${each.class} ${each.reason}`, each] as const)))
-  const exclusion = exclusionReasons.find(reason => restrictions.has(`all ${reason}`))
+  const exclusion = exclusionReasons.find(reason => restrictions.has(`${allClasses} ${reason}`))
   const because = upstream.because ?? (exclusion && nodeReasons[exclusion].text)
   const last = newestRestrictions(reports)
   const sinceOf = (restriction: { readonly class: string; readonly reason: string }): number | undefined =>
@@ -119,7 +119,7 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
   const usable = upstream.usable && reports.every(each => each.usable)
   const unusableSince = usable
     ? undefined
-    : [upstream.unusableSince, ...reasons.filter(each => each.class === 'all' && each.keepsAway).map(({ since }) => since)]
+    : [upstream.unusableSince, ...reasons.filter(each => each.class === allClasses && each.keepsAway).map(({ since }) => since)]
         .filter(time => time !== undefined)
         .sort()[0]
   return {

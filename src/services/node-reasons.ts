@@ -1,3 +1,9 @@
+/** Stands for the calls of every class of methods. */
+export const allClasses = 'all'
+
+/** With the class of methods that it is about, unless that is every one. */
+export const formatByClass = (name: string, methodClass: string): string => (methodClass === allClasses ? name : `${name}: ${methodClass}`)
+
 /** Why a node gets no calls, or fewer than usual. */
 export const nodeReasons = {
   chain: { keepsAway: true, text: 'it is on another chain' },
@@ -29,7 +35,7 @@ const hungText = 'a circuit breaker is open, as the node hangs: it gets calls ag
 
 /** A breaker of all classes opens when the node hangs, that of one class when too many of its calls failed. */
 export const textOfReason = (reason: NodeReason, methodClass: string): string =>
-  reason === 'breaker' && methodClass === 'all' ? hungText : nodeReasons[reason].text
+  reason === 'breaker' && methodClass === allClasses ? hungText : nodeReasons[reason].text
 
 /** Why a node is excluded: it is on another chain, its chain is not known, its head lags too far, or its head is implausibly high. */
 export type ExclusionReason = (typeof exclusionReasons)[number]

@@ -2,6 +2,7 @@ import type { DrainedNodes } from './drained-nodes.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { metricDefinitions } from './metric-definitions.ts'
 import type { Metrics } from './metrics.ts'
+import { allClasses } from './node-reasons.ts'
 import type { NodeReason } from './node-reasons.ts'
 import { NodeTrust } from './node-trust.ts'
 
@@ -76,7 +77,7 @@ interface ReportedNode {
 const keyOf = ({ class: methodClass, reason }: NodeRestriction): string => `${methodClass} ${reason}`
 
 const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent', 'drained'] as const).map(
-  (reason): NodeRestriction => ({ class: 'all', reason }),
+  (reason): NodeRestriction => ({ class: allClasses, reason }),
 )
 
 type OperatorsNodes = Pick<DrainedNodes, 'of' | 'since' | 'onReadmitted' | 'onChange'>

@@ -1,5 +1,6 @@
 import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
 import type { Labels, MetricFamily } from '../../services/metrics.ts'
+import { formatByClass } from '../../services/node-reasons.ts'
 import { countTraffic, trafficBetween } from '../../services/traffic/counters.ts'
 import type { NetworkCounters } from '../../services/traffic/counters.ts'
 import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
@@ -141,8 +142,8 @@ const problemsOf = (node: Labels, gauges: Gauges): readonly string[] => [
   ...(gauges.valueOf(metrics.upstreamUp, node) === 0 ? ['down'] : []),
   ...gauges
     .seriesOf(metrics.upstreamReduced, node)
-    .flatMap(({ labels: { class: methodClass, reason = '' }, values }) =>
-      (values[0] ?? 0) > 0 ? [methodClass === 'all' ? reason : `${reason}: ${methodClass}`] : [],
+    .flatMap(({ labels: { class: methodClass = '', reason = '' }, values }) =>
+      (values[0] ?? 0) > 0 ? [formatByClass(reason, methodClass)] : [],
     )
     .sort(),
 ]

@@ -1,3 +1,4 @@
+import { allClasses } from '../../services/node-reasons.ts'
 import { nameOf } from '../brand.ts'
 import type { NamedBrand } from '../brand.ts'
 import { nameOfKind } from '../state-labels.ts'
@@ -69,7 +70,7 @@ const outageTexts = {
 } as const
 
 const summarizeForOperators = ({ type, data: { network, node, kind, class: methodClass, severity } }: OperatorAlert): string => {
-  const ofClass = methodClass === 'all' ? '' : ` (${methodClass})`
+  const ofClass = methodClass === allClasses ? '' : ` (${methodClass})`
   return `${type === 'incident.began' ? severity : 'ended'}: ${node === null ? network : `${node} of ${network}`}: ${nameOfKind(kind)}${ofClass}`
 }
 

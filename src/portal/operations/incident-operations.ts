@@ -1,3 +1,4 @@
+import { formatByClass } from '../../services/node-reasons.ts'
 import { nameOfKind } from '../state-labels.ts'
 import { count, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { defineOperation, incidentSeverities } from './operation.ts'
@@ -60,5 +61,5 @@ export const incidentOperations = [
 
 const toCells = ({ began, ended, times, network, node, kind, class: methodClass, text: why }: IncidentJson): readonly string[] => [
   ...[began.slice(0, 19), ended?.slice(0, 19) ?? 'ongoing', String(times), network ?? '-', node ?? '-'],
-  ...[methodClass === 'all' ? nameOfKind(kind) : `${nameOfKind(kind)}: ${methodClass}`, why],
+  ...[formatByClass(nameOfKind(kind), methodClass), why],
 ]

@@ -1,6 +1,7 @@
 import { drainNode, nodeId, readDrainedNodes, undrainNode } from '../../services/drained-nodes.ts'
 import type { DrainedNode, NodeName } from '../../services/drained-nodes.ts'
 import type { NetworkStatus, NodeCondition, UpstreamStatus } from '../../server/network-status.ts'
+import { allClasses, formatByClass } from '../../services/node-reasons.ts'
 import { problemSeverities } from '../../services/plugin-problems.ts'
 import { StoreError } from '../../store/store.ts'
 import { sleep } from '../../util/async.ts'
@@ -259,8 +260,6 @@ interface NodeInput {
   readonly node: string
 }
 
-const allClasses = 'all'
-
 /** Of which an own node gets no calls, although it is usable. */
 const classesKeptFrom = ({ reasons = [] }: UpstreamStatus): ReadonlySet<string> =>
   new Set(reasons.filter(each => each.keepsAway && each.class !== allClasses).map(each => each.class))
@@ -441,7 +440,7 @@ const toCells = (network: string, each: NodeJson): readonly string[] => {
     ...(because === null ? [] : [because]),
     ...(drainReason === null ? [] : [drainReason]),
     ...(drainedUntil === null ? [] : [`until ${drainedUntil.slice(0, 19)}`]),
-    ...shownReasons.map(({ class: methodClass, reason }) => (methodClass === 'all' ? reason : `${reason}: ${methodClass}`)),
+    ...shownReasons.map(({ class: methodClass, reason }) => formatByClass(reason, methodClass)),
   ]
   const since = (each.drainedSince ?? each.unusableSince)?.slice(0, 19) ?? '-'
   return [

@@ -1,7 +1,7 @@
 import { networkOutages } from '../../server/network-status.ts'
 import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
 import type { Clock } from '../../services/clock.ts'
-import { exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
+import { allClasses, exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
 import type { NodeReason } from '../../services/node-reasons.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import type { IncidentSeverity, IncidentsJson } from '../operations/operation.ts'
@@ -36,8 +36,6 @@ export const maxIncidents = 500
 
 /** A node in order has these now and then. */
 const usualReasons: ReadonlySet<string> = new Set(['recovering', 'rateSpent'])
-
-const allClasses = 'all'
 
 export interface NodeIncidentsOptions {
   readonly clock: Clock
@@ -105,8 +103,8 @@ export class NodeIncidents {
     const now = this.#options.clock.now()
     for (const [id, incident] of this.#incidents)
       if (incident.ended === undefined && !observed.has(keyOf(incident))) this.#incidents.set(id, { ...incident, ended: now })
-    for (const [key, each] of observed) this.#note(key, each, now)
-    for (const each of networks.flatMap(observePast)) this.#notePast(each, observed, now)
+    for (const [key, each] of observed) this.#recordObserved(key, each, now)
+    for (const each of networks.flatMap(observePast)) this.#recordPast(each, observed, now)
     this.#drop(now)
   }
 
@@ -131,7 +129,7 @@ export class NodeIncidents {
     }
   }
 
-  #note(key: string, { since, ...observed }: Observed, now: number): void {
+  #recordObserved(key: string, { since, ...observed }: Observed, now: number): void {
     const lastId = this.#lastIds.get(key) ?? ''
     const last = this.#incidents.get(lastId)
     if (last !== undefined && (last.ended === undefined || now - last.ended < sameIncidentMs)) {
@@ -145,11 +143,11 @@ export class NodeIncidents {
   }
 
   /** What began and ended between two looks. */
-  #notePast({ at, ...past }: PastReason, observed: ReadonlyMap<string, Observed>, now: number): void {
+  #recordPast({ at, ...past }: PastReason, observed: ReadonlyMap<string, Observed>, now: number): void {
     const key = keyOf(past)
     const last = this.#incidents.get(this.#lastIds.get(key) ?? '')
     if (observed.has(key) || at <= now - incidentRetentionMs || (last !== undefined && at <= (last.ended ?? now))) return
-    this.#note(key, { ...past, since: at }, at)
+    this.#recordObserved(key, { ...past, since: at }, at)
     const id = this.#lastIds.get(key) ?? ''
     const noted = this.#incidents.get(id)
     if (noted !== undefined) this.#incidents.set(id, { ...noted, ended: at })

@@ -303,7 +303,7 @@ export const overviewRoutes = [
     },
     async handle({ query: { limit } }, { queries, plans, store, config }): Promise<AccountOverviewJson> {
       const planCredits = Object.fromEntries(Object.values(plans).map(({ name, dailyCredits }) => [name, dailyCredits]))
-      const [{ nearLimit, movers, hour, alerts, ...counts }, told] = await Promise.all([
+      const [{ nearLimit, movers, hour, alerts, ...counts }, deliveries] = await Promise.all([
         queries.accountOverview({ planCredits, limit }),
         listOperatorDeliveries(store),
       ])
@@ -313,7 +313,7 @@ export const overviewRoutes = [
         hour: isoTime(hour * hourMs),
         movers: movers.map(({ row: { id, name }, before, calls }) => ({ id, name, before, calls })),
         alerts: alerts.map(describeAlert),
-        operatorAlerts: told
+        operatorAlerts: deliveries
           .toSorted((a, b) => b.created - a.created)
           .slice(0, limit)
           .map(each => describeOperatorAlert(each, config.portal.brand)),

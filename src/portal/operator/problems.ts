@@ -1,5 +1,6 @@
-import type { EvidenceSummary } from '../../services/evidence.ts'
 import { networkOutages } from '../../server/network-status.ts'
+import type { EvidenceSummary } from '../../services/evidence.ts'
+import { allClasses } from '../../services/node-reasons.ts'
 import { isoTime } from '../../util/dates.ts'
 import { flag, listOf, object, text, textOrNull, time, count } from '../openapi.ts'
 import { nodesProperties } from '../operations/node-operations.ts'
@@ -123,8 +124,6 @@ const problemsOfNetwork = (network: ListedNetwork): readonly CurrentProblemJson[
     ...(nodes > 1 && usableNodes === 1 ? [problem('notRedundant', 'warning', `1 of ${nodes} nodes is usable`)] : []),
   ]
 }
-
-const allClasses = 'all'
 
 /** Classes of methods of which none of the own nodes gets calls, although some are usable. */
 const classesDown = ({ state, upstreams }: ListedNetwork): readonly string[] => {

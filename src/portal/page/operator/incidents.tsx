@@ -10,7 +10,7 @@ import { formatAgeSince, formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { NetworkLink, NodeLink } from './links.tsx'
-import { nameClass, useNodes } from './node-state.tsx'
+import { allClasses, nameClass, useNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.incidents
@@ -89,7 +89,7 @@ const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonl
         cell: ({ kind, class: methodClass, text: why }) => (
           <>
             {nameOfKind(kind)}
-            {methodClass !== 'all' && ` (${nameClass(methodClass)})`}
+            {methodClass !== allClasses && ` (${nameClass(methodClass)})`}
             <p class="help sentence">{why}</p>
           </>
         ),

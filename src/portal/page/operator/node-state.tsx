@@ -54,7 +54,7 @@ export const rankOfNetwork = ({ state, upstreams }: NetworkNodes): number => {
 export const byProblem = (one: NetworkNodes, other: NetworkNodes): number =>
   rankOfNetwork(one) - rankOfNetwork(other) || (one.name < other.name ? -1 : 1)
 
-const allClasses = 'all'
+export const allClasses = 'all'
 
 export const nameClass = (methodClass: string): string => (methodClass === allClasses ? text.allClasses : `${methodClass} ${text.ofClass}`)
 
