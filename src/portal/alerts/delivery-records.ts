@@ -15,6 +15,8 @@ export const deliveryChannels = ['webhook', 'email'] as const
 
 export type DeliveryChannel = (typeof deliveryChannels)[number]
 
+export const deliveryStates = ['pending', 'delivered', 'failed'] as const
+
 /** One message to one receiver. There is never a second one with its id, so that an alert is sent once. */
 export interface Delivery<Message = AlertMessage | OperatorMessage> {
   readonly id: string
@@ -26,7 +28,7 @@ export interface Delivery<Message = AlertMessage | OperatorMessage> {
   /** Of operators: the address, or the name of the webhook. */
   readonly receiver?: string
   readonly message: Message
-  readonly state: 'pending' | 'delivered' | 'failed'
+  readonly state: (typeof deliveryStates)[number]
   readonly attempts: number
   /** Milliseconds since 1970, as all times here. */
   readonly created: number

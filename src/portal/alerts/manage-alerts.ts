@@ -10,7 +10,7 @@ import { readSigningKey } from '../signing-key.ts'
 import { count, countOrNull, flag, listOf, number, object, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
-import { alertTypes, deliveryChannels, incidentTypes, listDeliveries } from './delivery-records.ts'
+import { alertTypes, deliveryChannels, deliveryStates, incidentTypes, listDeliveries } from './delivery-records.ts'
 import type { AccountDelivery, AlertMessage, CreditsAlert } from './delivery-records.ts'
 import { endChangedIncidents, lastingIncidents } from './incidents.ts'
 import { describeKey, webhookFormats } from './message-format.ts'
@@ -222,7 +222,7 @@ const deliverySchema = object({
   ...alertShape,
   channel: { type: 'string', enum: deliveryChannels },
   person: textOrNull,
-  state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
+  state: { type: 'string', enum: deliveryStates },
   attempts: count,
   created: time,
   lastAttempt: timeOrNull,

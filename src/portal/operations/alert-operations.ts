@@ -9,7 +9,7 @@ import {
   webhookTestSchema,
 } from '../alerts/manage-alerts.ts'
 import type { AlertsJson } from '../alerts/manage-alerts.ts'
-import { deliveryChannels } from '../alerts/delivery-records.ts'
+import { deliveryChannels, deliveryStates } from '../alerts/delivery-records.ts'
 import { describeReceivers } from '../alerts/operator-receivers.ts'
 import type { OperatorReceiverJson } from '../alerts/operator-receivers.ts'
 import { testOperatorAlerts } from '../alerts/operator-test-messages.ts'
@@ -66,7 +66,7 @@ export const alertSchemas = {
           oneOf: [
             object({
               text,
-              state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
+              state: { type: 'string', enum: deliveryStates },
               created: time,
               lastStatus: { ...textOrNull, description: 'How the last attempt ended.' },
             }),

@@ -7,7 +7,7 @@ import type { Activity } from '../../services/traffic/history.ts'
 import { StoreError } from '../../store/store.ts'
 import { usagePeriodsMs } from '../../store/usage-store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
-import { deliveryChannels, listOperatorDeliveries, problemAlertTypes } from '../alerts/delivery-records.ts'
+import { deliveryChannels, deliveryStates, listOperatorDeliveries, problemAlertTypes } from '../alerts/delivery-records.ts'
 import type { Delivery, OperatorDelivery } from '../alerts/delivery-records.ts'
 import { summarizeAlert } from '../alerts/message-format.ts'
 import type { NamedBrand } from '../brand.ts'
@@ -199,7 +199,7 @@ export const overviewSchemas = {
           created: time,
           ...alertShape,
           channel: { type: 'string', enum: deliveryChannels },
-          state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
+          state: { type: 'string', enum: deliveryStates },
           lastStatus: textOrNull,
         }),
       ),
@@ -212,7 +212,7 @@ export const overviewSchemas = {
           text,
           channel: { type: 'string', enum: deliveryChannels },
           receiver: { ...text, description: 'The address, or the name of the webhook.' },
-          state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
+          state: { type: 'string', enum: deliveryStates },
           created: time,
           lastStatus: textOrNull,
         }),
