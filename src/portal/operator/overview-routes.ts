@@ -2,10 +2,8 @@ import type { NetworkCounters } from '../../services/traffic/counters.ts'
 import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
 import type { CallFigures, NodeFigures } from '../../services/traffic/figures.ts'
 import { storeOutages } from '../../services/ledger/store-outage.ts'
-import { historyRanges, roundFigure } from '../../services/traffic/history.ts'
+import { historyRanges } from '../../services/traffic/history.ts'
 import type { Activity } from '../../services/traffic/history.ts'
-import { StoreError } from '../../store/store.ts'
-import { usagePeriodsMs } from '../../store/usage-store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import { deliveryChannels, deliveryStates, listOperatorDeliveries, problemAlertTypes } from '../alerts/delivery-records.ts'
 import type { Delivery, OperatorDelivery } from '../alerts/delivery-records.ts'
@@ -28,6 +26,7 @@ import {
 } from '../openapi.ts'
 import { readNodes } from '../operations/node-operations.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
+import { noneWithoutStore, readEarlier, startOf, withEarlier } from './earlier-activity.ts'
 import type { GatewayHealth } from './gateway-health.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { defineOperatorRoute } from './operator-route.ts'
@@ -331,80 +330,6 @@ const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAn
     queries.evidence({ since: clock.now() - dayMs }).catch(noneWithoutStore),
   ])
   return { ...nodes, ...describeProblems({ networks: nodes.networks, alerts, evidence }) }
-}
-
-/** Throws what is no StoreError. */
-const noneWithoutStore = (error: unknown): readonly [] => {
-  if (error instanceof StoreError) return []
-  throw error
-}
-
-const rangesOfUsage = { '1h': { period: 'fiveMinutes', rangeMs: hourMs }, '24h': { period: 'hour', rangeMs: dayMs } } as const
-
-/** The monotonic clock begins with the process. In ms since 1970. */
-const startOf = (clock: OperatorServices['clock']): number => 1_000 * Math.round((clock.now() - clock.monotonic()) / 1_000)
-
-/** What usage has of the time before the start, from the first call on; nothing while the store is unreachable. */
-const readEarlier = async (
-  range: keyof typeof rangesOfUsage,
-  { clock, queries }: Pick<OperatorServices, 'clock' | 'queries'>,
-): Promise<readonly EarlierPoint[]> => {
-  const { period, rangeMs } = rangesOfUsage[range]
-  const periodMs = usagePeriodsMs[period]
-  const [now, start] = [clock.now(), startOf(clock)]
-  const [from, to] = [Math.floor((now - rangeMs) / periodMs), Math.ceil(start / periodMs)]
-  if (from >= to) return []
-  const traffic = await queries.trafficOverTime({ period, from, to }).catch(noneWithoutStore)
-  const first = traffic.findIndex(({ calls }) => calls > 0)
-  if (first < 0) return []
-  const points = traffic.slice(first).map((each): EarlierPoint => {
-    const [began, ended] = [each.start * periodMs, (each.start + 1) * periodMs]
-    const seconds = (Math.min(ended, now) - began) / 1_000
-    return {
-      time: Math.min(ended, start),
-      callsPerSecond: each.calls / seconds,
-      failedPerSecond: each.failedCalls / seconds,
-      creditsPerSecond: each.credits / seconds,
-      cacheHits: null,
-      p50Ms: each.p50Ms,
-      p95Ms: each.p95Ms,
-    }
-  })
-  const [firstPoint] = points
-  // The first period is a line of its own, and no line leads from what usage has to what this gateway has.
-  const began = firstPoint === undefined ? [] : [{ ...firstPoint, time: Math.max(now - rangeMs, (from + first) * periodMs) }]
-  return [...began, ...points, { ...nothingKnown, time: start }]
-}
-
-type CallPoint = Readonly<Record<keyof Activity['calls'], number | null>>
-
-type EarlierPoint = CallPoint & { readonly time: number }
-
-const nothingKnown: CallPoint = {
-  callsPerSecond: null,
-  failedPerSecond: null,
-  creditsPerSecond: null,
-  cacheHits: null,
-  p50Ms: null,
-  p95Ms: null,
-}
-
-const withEarlier = ({ times, calls, gateway, nodes }: Activity, earlier: readonly EarlierPoint[]): Activity => {
-  const before = (name: keyof CallPoint) => earlier.map(each => roundFigure(each[name]))
-  const unknown = earlier.map(() => null)
-  return {
-    times: [...earlier.map(({ time }) => time), ...times],
-    calls: {
-      callsPerSecond: [...before('callsPerSecond'), ...calls.callsPerSecond],
-      failedPerSecond: [...before('failedPerSecond'), ...calls.failedPerSecond],
-      creditsPerSecond: [...before('creditsPerSecond'), ...calls.creditsPerSecond],
-      cacheHits: [...unknown, ...calls.cacheHits],
-      p50Ms: [...before('p50Ms'), ...calls.p50Ms],
-      p95Ms: [...before('p95Ms'), ...calls.p95Ms],
-    },
-    gateway: { cpu: [...unknown, ...gateway.cpu], residentBytes: [...unknown, ...gateway.residentBytes] },
-    nodes,
-  }
 }
 
 const describeAlert = ({
