@@ -1,28 +1,21 @@
-import { isDeepStrictEqual } from 'node:util'
-import type { GatewayConfig } from '../config/types.ts'
-import type { AccessLog, AccessLogConfig, AccessLogControl, CallObserver, PreparedAccessLog } from '../services/access-log.ts'
-import type { ReloadableAccounts } from '../services/accounts/index.ts'
+import type { AccessLogControl, CallObserver } from '../services/access-log.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
-import { LogFileError } from '../services/line-writer.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
 import type { PluginProblems } from '../services/plugin-problems.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
-import type { RequestLog } from '../services/request-log.ts'
-import { reloadGatewayConfig } from './config-changes.ts'
+import { CurrentConfig } from './current-config.ts'
 import { openListeners } from './listeners.ts'
 import type { Listeners } from './listeners.ts'
 import { closeAll, openBase, openOwnHeadsSource, openRateLimits, openServices } from './open-services.ts'
-import type { BaseServices, Closers } from './open-services.ts'
+import type { Closers } from './open-services.ts'
 import { Reloader } from './reloader.ts'
-import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
-import { ReloadError, RunningNetworks } from './running-networks.ts'
-import type { PreparedNetworks } from './running-networks.ts'
+import type { ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
+import { RunningNetworks } from './running-networks.ts'
 import type { TlsTexts } from '../services/tls-files.ts'
-import type { HostServices } from './stage-services.ts'
 import { openTracing } from './tracing.ts'
 
 export type { ValidConfig } from './reloader.ts'
@@ -121,92 +114,3 @@ export const openGateway = async (
     throw error
   }
 }
-
-/** What a reload changes. */
-interface ReloadedParts {
-  readonly base: BaseServices
-  readonly accounts: ReloadableAccounts
-  readonly requestLog: RequestLog
-  readonly services: Omit<HostServices, 'cacheBytes'>
-  readonly running: RunningNetworks
-}
-
-/** The gateway.yaml in force, which a reload replaces. */
-class CurrentConfig implements Reloadable {
-  gateway: GatewayConfig
-  /** Opened after the first networks. */
-  listeners: Pick<Listeners, 'reload'> | undefined
-  readonly #parts: ReloadedParts
-
-  constructor(gateway: GatewayConfig, parts: ReloadedParts) {
-    this.gateway = gateway
-    this.#parts = parts
-  }
-
-  /** Starts the networks, without calls yet. */
-  async prepareNetworks({ gateway, networks }: ValidConfig): Promise<PreparedNetworks> {
-    const { running, services } = this.#parts
-    const prepared = await running.prepare(networks, { ...services, cacheBytes: cacheBytesOf(gateway, networks.length) })
-    await services.headsSource.ready()
-    return prepared
-  }
-
-  async prepareReload(read: ValidConfig): Promise<PreparedReload> {
-    const { base, accounts, requestLog, running } = this.#parts
-    const next = { ...read, gateway: reloadGatewayConfig(this.gateway, read.gateway) }
-    const preparedBase = await this.#prepareBase(next.gateway)
-    const prepared = await this.prepareNetworks(next).catch(async (error: unknown) => {
-      await preparedBase.abandon()
-      throw error
-    })
-    return {
-      abandon: async () => {
-        await running.abandon(prepared)
-        await preparedBase.abandon()
-      },
-      commit: () => {
-        preparedBase.commit()
-        if (next.gateway.log !== this.gateway.log) base.log.level = next.gateway.log
-        this.gateway = next.gateway
-        accounts.setPlans(this.gateway.plans)
-        requestLog.configure(this.gateway.requestLog)
-        running.commit(prepared, base, this.gateway.drain.timeout)
-        this.listeners?.reload(this.gateway, next.networks)
-      },
-    }
-  }
-
-  async #prepareBase({ accessLog, jwt }: GatewayConfig): Promise<PreparedReload> {
-    const { base } = this.#parts
-    const preparedJwt = await base.jwt.prepare(jwt)
-    try {
-      const preparedLog = prepareAccessLog(base.accessLog, this.gateway.accessLog, accessLog)
-      return {
-        abandon: async () => {
-          preparedJwt.abandon()
-          await preparedLog?.abandon()
-        },
-        commit: () => {
-          preparedLog?.commit()
-          preparedJwt.commit()
-        },
-      }
-    } catch (error) {
-      preparedJwt.abandon()
-      throw error
-    }
-  }
-}
-
-/** Undefined where nothing has changed: what was set over the admin listener stays. */
-const prepareAccessLog = (accessLog: AccessLog, before: AccessLogConfig, after: AccessLogConfig): PreparedAccessLog | undefined => {
-  if (isDeepStrictEqual(before, after)) return undefined
-  try {
-    return accessLog.prepare(after)
-  } catch (error) {
-    throw error instanceof LogFileError ? new ReloadError(`accessLog: ${error.message}`) : error
-  }
-}
-
-/** The caches of the machine share its memory. */
-const cacheBytesOf = ({ memory, workers }: GatewayConfig, networkCount: number): number => Math.floor(memory / networkCount / workers)
