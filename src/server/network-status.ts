@@ -34,6 +34,8 @@ export interface NetworkStatus extends Omit<NetworkHeads, 'upstreams'> {
   readonly nodes: number
   readonly usableNodes: number
   readonly upstreams: readonly UpstreamStatus[]
+  /** Of a network that is down: when the last of its own nodes became unusable. ISO 8601. Absent where that is not known of each of them. */
+  readonly downSince?: string
   /** What its plugins report; absent where that is nothing. */
   readonly problems?: readonly NetworkProblem[]
 }
@@ -87,7 +89,14 @@ const networkStatusOf = (network: NetworkHeads, nodes: readonly NodeStatus[]): N
   const upstreams = [...tracked, ...Array.from(partners, name => ({ name, usable: true }))].map(describe)
   const own = upstreams.filter(({ partner }) => partner !== true)
   const counts = { nodes: own.length, usableNodes: own.filter(({ usable }) => usable).length }
-  return { ...network, state: networkStateOf(network, counts), ...counts, upstreams }
+  const state = networkStateOf(network, counts)
+  const downSince = state === 'down' ? lastUnusableSince(own) : undefined
+  return { ...network, state, ...counts, upstreams, ...(downSince !== undefined && { downSince }) }
+}
+
+const lastUnusableSince = (nodes: readonly UpstreamStatus[]): string | undefined => {
+  const times = nodes.flatMap(({ unusableSince }) => unusableSince ?? [])
+  return times.length === nodes.length ? times.sort().at(-1) : undefined
 }
 
 const networkStateOf = (

@@ -1114,7 +1114,14 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
   const downSince = new NodeIncidents({ clock, observedNetworks: read })
   const unusable = { name: 'a', usable: false, condition: 'notUsable', because: 'it is down', unusableSince: since } as const
   downSince.recordStates([
-    { name: 'n', state: 'down', nodes: 1, usableNodes: 0, upstreams: [unusable, { ...unusable, name: 'p', partner: true }] },
+    {
+      name: 'n',
+      state: 'down',
+      nodes: 1,
+      usableNodes: 0,
+      downSince: since,
+      upstreams: [unusable, { ...unusable, name: 'p', partner: true }],
+    },
   ])
   t.match(
     downSince.list().find(({ node }) => node === undefined),

@@ -68,6 +68,18 @@ t.test('a node that is not usable says since when: of all reasons that keep call
   t.notOk(Object.hasOwn(reduced ?? {}, 'unusableSince'))
 })
 
+t.test('a network is down from when the last of its nodes became unusable, where that is known of each', async t => {
+  const restriction = { class: 'all', reason: 'drained' } as const
+  const since = (upstream: string, at: number) => ({ ...drained, upstream, lastRestrictions: [{ ...restriction, at: 9_000, since: at }] })
+  const partner = { upstream: 'partner', isPartner: true }
+  t.match(statusOf({}, since('one', 1_000), since('two', 3_000), partner), { state: 'down', downSince: new Date(3_000).toISOString() })
+  for (const nodes of [
+    [since('one', 1_000), { ...drained, upstream: 'two' }],
+    [since('one', 1_000), { upstream: 'two' }],
+  ])
+    t.notOk(Object.hasOwn(statusOf({}, ...nodes) ?? {}, 'downSince'))
+})
+
 t.test('an open circuit breaker is told by why it is: that of all classes as the node hangs, that of one as its calls failed', async t => {
   const restrictions = ['all', 'logs'].map(each => ({ class: each, reason: 'breaker' as const }))
   const [ofAll, ofLogs] = statusOf({}, { restrictions })?.upstreams[0]?.reasons ?? []

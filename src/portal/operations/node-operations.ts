@@ -92,6 +92,7 @@ interface NetworkNodesJson extends Pick<NetworkStatus, 'name' | 'state' | 'nodes
   readonly head: number | null
   readonly finalized: number | null
   readonly lastHead: NonNullable<NetworkStatus['lastHead']> | null
+  readonly downSince: string | null
   readonly problems: NonNullable<NetworkStatus['problems']>
   readonly upstreams: readonly NodeJson[]
 }
@@ -172,6 +173,10 @@ export const nodesProperties = {
       head: countOrNull,
       finalized: countOrNull,
       lastHead: lastHeadSchema,
+      downSince: {
+        ...timeOrNull,
+        description: 'When the last own node became unusable; null unless the network is down, and where that is not known of each node.',
+      },
       problems: {
         ...listOf(object({ plugin: text, name: text, severity: { type: 'string', enum: problemSeverities }, text, since: time })),
         description: 'What plugins of the network report.',
@@ -219,6 +224,7 @@ export const readNodes = async (services: Pick<OperationServices, 'nodes' | 'sto
       head: network.head ?? null,
       finalized: network.finalized ?? null,
       lastHead: network.lastHead ?? null,
+      downSince: network.downSince ?? null,
       problems: network.problems ?? [],
       upstreams: network.upstreams.map(each => nodeJson(network, each, drained, view.isLive)),
     }),

@@ -166,8 +166,8 @@ const keyOf = ({ network, node, kind, class: methodClass }: Pick<Observed, 'netw
 
 const ofGateway = { network: undefined, node: undefined, class: allClasses, since: undefined } as const
 
-const observe = ({ name: network, state, lastHead, upstreams, problems = [] }: NetworkStatus): readonly Observed[] => {
-  const since = state === 'stalled' ? parseTime(lastHead?.since) : state === 'down' ? lastUnusableSince(upstreams) : undefined
+const observe = ({ name: network, state, lastHead, downSince, upstreams, problems = [] }: NetworkStatus): readonly Observed[] => {
+  const since = parseTime(state === 'stalled' ? lastHead?.since : downSince)
   return [
     ...(state === 'down' || state === 'stalled'
       ? [{ network, node: undefined, kind: state, class: allClasses, ...networkOutages[state], since }]
@@ -177,12 +177,6 @@ const observe = ({ name: network, state, lastHead, upstreams, problems = [] }: N
     })),
     ...upstreams.flatMap(each => observeNode(network, each)),
   ]
-}
-
-/** When the last of the own nodes became unusable: from then on the network had none. */
-const lastUnusableSince = (upstreams: readonly UpstreamStatus[]): number | undefined => {
-  const times = upstreams.flatMap(({ partner = false, unusableSince }) => (partner ? [] : [parseTime(unusableSince)]))
-  return times.reduce((last, time) => (last === undefined || time === undefined ? undefined : Math.max(last, time)), times[0])
 }
 
 const observeNode = (

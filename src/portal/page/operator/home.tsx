@@ -209,21 +209,14 @@ const failedInOutage = ({ since, calls, failedCalls }: NonNullable<OverviewJson[
   return failedCalls === 0 ? '' : `${failed} ${text.callsSince} ${formatMoment(since, now.value)} ${text.haveFailed}`
 }
 
-/** When the last of its own nodes became unusable. */
-const downSince = ({ upstreams }: NetworkNodes): string | undefined =>
-  upstreams
-    .flatMap(({ partner, drainedSince, unusableSince }) => (partner ? [] : [drainedSince ?? unusableSince ?? '']))
-    .sort()
-    .at(-1)
-
 /** What callers notice: before anything else. */
 const NetworksDown = ({ networks, overview }: Pick<NodesJson, 'networks'> & { readonly overview: OverviewJson }) => {
   if (networks.length === 0) return null
   const describe = (network: NetworkNodes): string => {
     const outage = overview.networks.find(({ name }) => name === network.name)?.outage ?? null
-    const since = downSince(network)
+    const since = network.downSince
     return [
-      `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes})${since ? ` ${operatorTexts.nodes.since} ${formatMoment(since, now.value)}` : ''}, ${effectOn(network)}`,
+      `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes})${since === null ? '' : ` ${operatorTexts.nodes.since} ${formatMoment(since, now.value)}`}, ${effectOn(network)}`,
       outage === null ? '' : failedInOutage(outage),
     ]
       .filter(Boolean)
