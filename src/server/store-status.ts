@@ -24,7 +24,7 @@ export const storeStatusOf = (families: readonly MetricFamily[]): StoreStatus =>
   return outage === undefined ? { usable: true } : { usable: false, outage, reason: storeOutageTexts[outage] }
 }
 
-const storeOutageTexts: Readonly<Record<StoreOutage, string>> = {
+export const storeOutageTexts: Readonly<Record<StoreOutage, string>> = {
   emptied: `the store ${storeEmptied}`,
   removed: 'the files of the store were removed or replaced while it was in use: put them back where they were, or restart the gateway',
   unreachable:

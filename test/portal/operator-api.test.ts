@@ -848,6 +848,16 @@ t.test('the figures of the last minute, or since the start, and those over time'
   t.match(node, { name: 'a', requestsPerSecond: { 6: 2 }, failuresPerSecond: { 6: 1 } })
   t.same(node?.errors, [{ error: 'HTTP 503', failuresPerSecond: [null, null, null, null, null, null, 1] }])
   t.same(history.activity('1h', 'other').calls.callsPerSecond, [null, null, null, null, null, null, null])
+  const failuresOf = async (range: '1h' | '24h') => {
+    const { since, nodes } = await history.attempts(range)
+    return [clock.now() - since, nodes]
+  }
+  const node1 = { network: 'devnet', node: 'a', requests: 30, failures: { 'HTTP 503': 15 } }
+  t.same(await failuresOf('1h'), [106_000, [node1]])
+  failure.add(1)
+  attempt.observe(0.02)
+  const node2 = { ...node1, requests: 31, failures: { 'HTTP 503': 16 } }
+  for (const range of ['1h', '24h'] as const) t.same(await failuresOf(range), [106_000, [node2]], 'up to now, whichever points there are')
 
   t.test('a worker that is replaced has done all that it has done since; one that is late has done nothing meanwhile', async t => {
     workers.delete('1')
@@ -868,6 +878,7 @@ t.test('the figures of the last minute, or since the start, and those over time'
     t.same([history.activity('1h').times.length, history.activity('24h').times.length], [240, 288])
     const { times } = history.activity('24h')
     t.equal(times[1]! - times[0]!, 300_000)
+    t.match(await failuresOf('1h'), [3_600_000, [{ node: 'a', failures: {} }]], 'of the last hour alone')
     workers.set('2', createMetricsRegistry())
     await pass()
     t.same(history.activity('1h', 'devnet').nodes, [])
@@ -901,11 +912,14 @@ t.test('the figures of the last minute, or since the start, and those over time'
     const read = async (seconds: number, afterMs = 5_000) => {
       clock.advance(afterMs)
       lag.set(seconds)
-      return (await observer.problems()).map(({ alert, severity, text }) => `${alert} ${severity}: ${text}`)
+      return (await observer.problems()).map(
+        ({ alert, severity, text, ended }) =>
+          `${alert} ${severity}: ${ended === undefined ? '' : `until ${new Date(ended).toISOString()}: `}${text}`,
+      )
     }
     t.same(await read(0.05), [])
     const isLate = /^TollgateEventLoopLag warning: the event loop was 200 ms late/
-    const wasLate = /^TollgateEventLoopLag warning: until \d\d:\d\d:\d\d UTC: the event loop was 200 ms late/
+    const wasLate = /^TollgateEventLoopLag warning: until \S+: the event loop was 200 ms late/
     t.match(await read(0.2), [isLate])
     t.match(incidents.list(), [{ network: undefined, kind: 'TollgateEventLoopLag', text: /200 ms late/, ended: undefined, times: 1 }])
     t.match(await read(0.05), [wasLate])
@@ -998,6 +1012,24 @@ t.test('a node is drained by force alone where no other one gets calls of some c
     '33.3 % of the calls by its weight, 1 of 3',
     'calls that no other node can answer, as its weight is 0',
   ])
+  const drained = { restrictions: [{ class: 'all', reason: 'drained' as const }], usable: false }
+  const [first, second, third] = [{ turn: { place: 1 } }, { turn: { place: 2 } }, { turn: { place: 3 } }]
+  const noNewCalls = 'no new calls, as an operator has drained it'
+  t.same(await getCalls({ a: { ...first, ...drained }, b: second }), [noNewCalls, 'all calls, as the only usable node'])
+  t.same(await getCalls({ a: { ...first, ...keptFrom('all') }, b: second, c: third }), [
+    'no calls, or only those that no other node can answer, while it is down',
+    'calls first, as the first of 2 usable ones in the order',
+    'calls that nodes before it do not answer in time, as number 2 of 2 usable ones in the order',
+  ])
+  t.same(await getCalls({ a: { ...first, ...keptFrom('logs') }, b: { ...second, ...slow } }), [
+    'calls first, as the first of 2 in the order; none of the class logs now',
+    'calls that nodes before it do not answer in time, as number 2 of 2 in the order; fewer of them now',
+  ])
+  t.same(await getCalls({ ...weights, a: { ...weights.a, ...drained } }), [
+    noNewCalls,
+    '100 % of the calls by its weight, 1 of 1 of the usable nodes',
+    'calls that no other node can answer, as its weight is 0',
+  ])
   t.match((await operate('nodes list', {}, weights)).networks[0]?.upstreams, [{ place: 1, weight: 2 }, { place: 2, weight: 1 }, {}])
   t.same(await onlyFor({ a: {} }), ['all'])
   t.same(await onlyFor({ a: {}, b: {} }), ['', ''])
@@ -1044,22 +1076,14 @@ t.test('before the start of the gateway, charts have what usage has counted, up 
   const { times, earlierPoints, calls, gateway } = await read({ range: '1h' })
   const at = (text: string): string => `2026-01-02T${text}Z`
   // The period that is still running ends with the start; after it nothing is drawn.
-  t.same(times, [
-    at('12:15:00.000'),
-    at('12:20:00.000'),
-    at('12:25:00.000'),
-    at('12:30:00.000'),
-    at('12:33:00.000'),
-    at('12:33:00.000'),
-    at('12:34:01.000'),
-  ])
-  t.equal(earlierPoints, 6)
-  t.same(calls.callsPerSecond, [2, 2, 0, 1.1, 0, null, 5], 'calls of all accounts, from the beginning of the first ones on')
-  t.same(calls.failedPerSecond, [0, 0, 0, 0.1, 0, null, 0])
-  t.same(gateway.cpu, [null, null, null, null, null, null, 0.1])
+  t.same(times, [at('12:20:00.000'), at('12:25:00.000'), at('12:30:00.000'), at('12:33:00.000'), at('12:33:00.001'), at('12:34:01.000')])
+  t.equal(earlierPoints, 5)
+  t.same(calls.callsPerSecond, [2, 0, 1.1, 0, null, 5], 'calls of all accounts, each period once')
+  t.same(calls.failedPerSecond, [0, 0, 0.1, 0, null, 0])
+  t.same(gateway.cpu, [null, null, null, null, null, 0.1])
   const day = await read({ range: '24h' })
-  t.same(day.times.slice(0, 3), [at('10:00:00.000'), at('11:00:00.000'), at('12:00:00.000')])
-  t.same(day.calls.callsPerSecond.slice(0, 3), [2, 2, 0])
+  t.same(day.times.slice(0, 2), [at('11:00:00.000'), at('12:00:00.000')])
+  t.same(day.calls.callsPerSecond.slice(0, 2), [2, 0])
   t.equal((await read({ range: '1h', network: 'devnet' })).earlierPoints, 0, 'usage names no nodes')
   const away = { queries: { trafficOverTime: () => Promise.reject(new StoreError('it does not answer')) } }
   t.match(await read({ range: '1h' }, away), { times: [at('12:34:01.000')], earlierPoints: 0 }, 'while the store is unreachable')
@@ -1190,6 +1214,60 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
   t.equal(incidents.list().length, maxIncidents)
 })
 
+/** What problems follow from. */
+const configOf = (portal: object, listen: object = { portal: {} }) =>
+  ({ listen, portal }) as unknown as Parameters<typeof describeProblems>[0]['config']
+
+t.test('that nobody is told of problems is one, as far as it is no wish', async t => {
+  const read = (...config: Parameters<typeof configOf>) =>
+    describeProblems({ networks: [], alerts: [], evidence: [], config: configOf(...config) }).problems
+  t.match(read({}), [{ network: null, kind: 'noAlertReceivers', severity: 'info', text: /docs\/operations\.md#alerts-to-operators/ }])
+  const operatorAlerts = { mail: ['a@b.example'], webhooks: {}, severity: 'warning' }
+  t.same(read({ operatorAlerts }), [])
+  t.match(read({ operatorAlerts }, {}), [{ network: null, kind: 'alertsNotSent', severity: 'warning', text: /listen\.portal/ }])
+  const anchor = readFileSync('docs/operations.md', 'utf8').includes('### Alerts to operators')
+  t.ok(anchor, 'where the text leads to')
+})
+
+t.test('what has ended stands below what lasts', async t => {
+  const alert = { incident: 'x', severity: 'warning', text: 'x', network: null } as const
+  const alerts = [
+    { ...alert, alert: 'A', ended: 60_000 },
+    { ...alert, alert: 'B' },
+  ] as const
+  const { problems } = describeProblems({ networks: [], alerts, evidence: [], config: configOf({}) })
+  t.match(
+    problems.map(({ kind, ended }) => [kind, ended]),
+    [
+      ['B', null],
+      ['noAlertReceivers', null],
+      ['A', '1970-01-01T00:01:00.000Z'],
+    ],
+  )
+})
+
+t.test('a store that a page has just found to be down is a critical problem, whether or not calls have met it', async t => {
+  const route = operatorRoutes.find(({ path }) => path === '/overview/problems')
+  const alerts: readonly object[] = []
+  const read = async (evidence: () => Promise<readonly []>, known = alerts) => {
+    const services = {
+      ...{ nodes: async () => ({ networks: [], isLive: true }), store: { records: async () => [] } },
+      ...{ observer: async () => ({ problems: async () => known }), queries: { evidence }, clock: new TestClock() },
+      config: configOf({ operatorAlerts: {} }),
+    } as unknown as OperatorServices
+    const found = (await route?.handle({ params: {}, query: {}, body: {} } as never, services)) as
+      | ReturnType<typeof describeProblems>
+      | undefined
+    return found?.problems
+  }
+  const isDown = () => Promise.reject(new StoreError('it does not answer'))
+  t.same(await read(async () => []), [])
+  t.match(await read(isDown), [{ kind: 'TollgateStoreFails', severity: 'critical', text: /^the store does not answer or fails/ }])
+  const known = { alert: 'TollgateStoreFails', incident: 'store removed', severity: 'critical', text: 'removed', network: null }
+  t.match(await read(isDown, [known]), [{ text: 'removed' }])
+  t.equal((await read(isDown, [known]))?.length, 1)
+})
+
 t.test('nodes with problems are those that a problem names; a drained one is where its network has a problem', async t => {
   const node = (name: string, condition: NodeJson['condition'] = 'usable', role?: 'partner') => ({
     ...{ name, condition, usable: condition === 'usable', partner: role === 'partner', because: null, reasons: [] },
@@ -1199,7 +1277,7 @@ t.test('nodes with problems are those that a problem names; a drained one is whe
     const network = { name: 'n', state, nodes: upstreams.filter(({ partner }) => !partner).length, usableNodes, problems: [], upstreams }
     // What the problems follow from.
     const networks = [network] as unknown as Parameters<typeof describeProblems>[0]['networks']
-    return describeProblems({ networks, alerts: [], evidence: [] }).nodesWithProblems.map(each => each.node)
+    return describeProblems({ networks, alerts: [], evidence: [], config: configOf({}) }).nodesWithProblems.map(each => each.node)
   }
   const partner = node('p', 'usable', 'partner')
   t.same(problemsOf('ok', node('a'), node('b'), partner), [])
@@ -1220,7 +1298,7 @@ t.test('of a network without new blocks Home and the list of incidents say the s
   const listed = networks.map(each => ({ ...each, problems: [], upstreams: [] })) as unknown as Parameters<
     typeof describeProblems
   >[0]['networks']
-  const [problem] = describeProblems({ networks: listed, alerts: [], evidence: [] }).problems
+  const [problem] = describeProblems({ networks: listed, alerts: [], evidence: [], config: configOf({}) }).problems
   const [incident] = incidents.list()
   const said = { kind: 'stalled', severity: 'critical', text: 'nodes answer, but there is no new block' }
   t.match(problem, said)

@@ -17,6 +17,9 @@ const adminToken = 'canary-page-token'
 
 const quotedId = 'customer/7'
 
+/** Of gateway.yaml: no alerts to operators. */
+const noAlerts: Parameters<typeof describeProblems>[0]['config'] = { listen: {}, portal: {} } as never // what problems follow from
+
 const changeAccount = 'Change plan, credits or label'
 
 const pageTitles = ['Home', 'Accounts', 'Traffic', 'Errors', 'Requests', 'Nodes', 'Configuration', 'Audit']
@@ -225,6 +228,21 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.fill('dialog [name=dailyCredits]', '9000')
     await page.click('dialog button[type=submit]')
     await page.waitForSelector('tr:has-text("server"):has-text("9,000"):has-text("may ask for proven answers")')
+    const ofServer = page.locator('tr:has-text("server")')
+    await ofServer.locator('td[data-label="Daily limit"]:has-text("at most 10 calls/s")').waitFor()
+    await ofServer.locator('td[data-label=Allowed]:has-text("everything")').waitFor()
+    const limits = { methods: ['eth_call'], origins: ['https://a.example'], ips: ['10.0.0.0/8'] }
+    const limitKey = async (changes: object) => {
+      const id = `fetch('/api/v1/accounts/alice/keys').then(response => response.json()).then(keys => keys.find(({ name }) => name === 'server').id)`
+      const init = `{ method: 'PATCH', headers: { 'content-type': 'application/json' }, body: '${JSON.stringify(changes)}' }`
+      t.equal(await page.evaluate(`${id}.then(id => fetch('/api/v1/keys/' + id, ${init})).then(({ status }) => status)`), 200)
+      await page.reload()
+    }
+    await limitKey({ networks: ['pair'], ...limits })
+    for (const each of ['Networks pair', 'Methods eth_call', 'Origins https://a.example', 'IPs 10.0.0.0/8'])
+      await ofServer.locator(`dl.allowed div:has(dt:text-is("${each.split(' ')[0]}")) dd:has-text("${each.split(' ')[1]}")`).waitFor()
+    await limitKey({ networks: [], methods: [], origins: [], ips: [] })
+    await ofServer.locator('td[data-label=Allowed]:has-text("everything")').waitFor()
     await page.click('[aria-label="Change server"]')
     t.ok(await page.isChecked('dialog >> text="proven answers"'))
     await page.uncheck('dialog >> text="proven answers"')
@@ -312,7 +330,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Errors')
     const row = page.locator('tr:has-text("devnet"):has-text("Invalid params (-32602)")')
     await row.waitFor()
-    await page.waitForSelector('text="No node has failed a call in the last minute."')
+    await page.waitForSelector('p.lead:has-text("Counted by this gateway since "):has-text("No attempt has failed.")')
     t.notMatch(await row.textContent(), /invalid params/, 'the message does not repeat the outcome')
     await row.locator('td[data-label="Methods"] a:has-text("eth_getBalance")').click()
     await page.waitForSelector('[aria-label="Latest requests"] tr:has-text("alice"):has-text("eth_getBalance")')
@@ -506,7 +524,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     for (let i = 0; i < 10; i += 1) await call(gateway.http(key), 'eth_gasPrice')
     await openPage(page, 'Home')
     // Calls that failed before are a problem for a minute; on a busy machine the event loop is late, which Home says too.
-    const late = '.attention li:only-child:has-text("the event loop was")'
+    const late = '.attention li:has-text("the event loop was")'
     await page.waitForSelector(`strong:text-is("All nodes are usable, and the store answers."), ${late}`, { timeout: 70_000 })
     await waitUntil(async () => Number(await page.textContent('[data-testid=calls-per-second]')) > 0)
     const ofDevnet = page.locator('[aria-label=Networks] tr:has-text("devnet")')
@@ -514,7 +532,18 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await ofDevnet.locator('a:text-is("devnet")').click()
     await page.waitForSelector('.network[aria-label=devnet]')
     await openPage(page, 'Home')
-    const lag = { network: null, node: null, kind: 'TollgateEventLoopLag', severity: 'warning', text: 'the event loop was 120 ms late' }
+    await page.waitForSelector('.attention li:last-child:has-text("alerts have no receiver") .badge.accent:text-is("info")')
+    await page.click('.attention li:has-text("docs/operations.md#alerts-to-operators") a:text-is("Configuration")')
+    await page.waitForSelector('h1:has-text("Configuration")')
+    await openPage(page, 'Home')
+    const lag = {
+      network: null,
+      node: null,
+      kind: 'TollgateEventLoopLag',
+      severity: 'warning',
+      text: 'the event loop was 120 ms late',
+      ended: null,
+    }
     await page.route('**/api/v1/overview/nodes', async route => {
       const json = (await (await route.fetch()).json()) as object
       await route.fulfill({ json: { ...json, problems: [{ ...lag, wrongResults: null }] } })
@@ -568,7 +597,8 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector(
       '.attention li:has-text("no redundancy"):has-text("1 of 2 nodes is usable: without it, calls fail") .badge.warn',
     )
-    await page.waitForSelector('.attention li:has-text("right"):has-text("drained")')
+    await page.waitForSelector('.attention li:has-text("right") .badge.neutral:text-is("drained")')
+    t.equal(await page.locator('.attention li:has-text("right") .error').count(), 0, 'an operator wants it')
     t.equal(await page.locator('.attention li:has-text("pair")').count(), 2, 'as many as the menu counts')
     t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Nodes')
@@ -597,13 +627,43 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.locator('.attention li:has-text("node-1")').waitFor({ state: 'detached' })
   })
 
+  t.test('several nodes are drained by one question, which names what stays usable, and is red where nothing does', async t => {
+    await openPage(page, 'Nodes')
+    await page.click('button:text-is("Drain several…")')
+    await page.click('dialog button.final')
+    await page.waitForSelector('dialog [role=alert]:has-text("Choose nodes first.")')
+    await page.check('dialog >> text="left (pair)"')
+    await page.waitForSelector('dialog .line:text-is("pair: right stays usable.")')
+    t.equal(await page.locator('dialog button.danger').count(), 0)
+    const message = 'no other node of pair is usable'
+    await page.route('**/nodes/pair/left/drain', route => route.fulfill({ status: 409, json: { error: { code: 'last-node', message } } }))
+    await page.click('dialog button.final')
+    await page.waitForSelector(`dialog [role=alert]:has-text("Not drained: left (pair): No other node of pair is usable.")`)
+    await page.unrouteAll({ behavior: 'wait' })
+    await page.click('dialog button:text-is("Choose all (3)")')
+    const none = 'no node stays usable: calls fail.'
+    await page.waitForSelector(`dialog [role=alert]:has-text("devnet: ${none}"):has-text("pair: ${none}")`)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.uncheck('dialog >> text="node-1 (devnet)"')
+    await page.locator(`dialog .line:has-text("devnet: ")`).waitFor({ state: 'detached' })
+    await page.fill('dialog [name=reason]', 'provider down')
+    await page.click('dialog button.danger.final:text-is("Drain all the same")')
+    await page.locator('dialog').waitFor({ state: 'detached' })
+    for (const name of ['left', 'right']) {
+      await page.waitForSelector(`tr:has(.row-name a:text-is("${name}")) .badge:text-is("drained")`)
+      await page.click(`[aria-label="Put back ${name} (pair)"]`)
+      await page.waitForSelector(`tr:has(.row-name a:text-is("${name}")) .badge:text-is("up")`)
+    }
+    t.equal(await page.locator('tr:has(.row-name a:text-is("node-1")) .badge:text-is("up")').count(), 1, 'it was not chosen')
+  })
+
   type Networks = NodesJson['networks']
   /** What the page is shown in place of the networks of the gateway, with the problems that follow. */
   const changeNodes = async (change: (networks: Networks) => Networks): Promise<void> => {
     await page.route('**/api/v1/overview/nodes', async route => {
       const json = (await (await route.fetch()).json()) as NodesJson
       const networks = change(json.networks)
-      await route.fulfill({ json: { ...json, networks, ...describeProblems({ networks, alerts: [], evidence: [] }) } })
+      await route.fulfill({ json: { ...json, networks, ...describeProblems({ networks, alerts: [], evidence: [], config: noAlerts }) } })
     })
   }
 

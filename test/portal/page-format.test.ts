@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { severityOfFailures } from '../../src/portal/failure-share.ts'
+import { formatTick, timeSpaceOf, timeStepsOf } from '../../src/portal/page/components/plot-axis.ts'
 import { axisRangeMs, linePartsOf, withoutEmpty } from '../../src/portal/page/components/plot-geometry.ts'
 import {
   formatAgeSince,
@@ -119,4 +120,17 @@ t.test('of what is known by the hour, the hour is named, with its date where tha
     iso => formatHourOfUse(iso, now).replaceAll('\u2060', '').replaceAll('\u00a0', ' '),
   )
   t.same(shown, ['14:00–15:00 UTC', '00:00–01:00 UTC', '2026-01-30 23:00–00:00 UTC', '2026-01-20', 'never'])
+})
+
+t.test('the axis of a narrow chart has a time, from 10 minutes on two, all with seconds or all without', async t => {
+  const widthPx = 206
+  const hour = 3_600
+  for (let range = 60; range <= 31 * 24 * hour; range = Math.ceil(range * 1.07)) {
+    // As uPlot chooses it.
+    const step = timeStepsOf(range).find(each => (each / range) * widthPx >= timeSpaceOf(range)) ?? Infinity
+    t.ok((range < 600 ? step : 2 * step) <= range, `${range} s by ${step} s`)
+  }
+  t.equal(formatTick(12 * hour + 1_800, 15, 900), '12:30')
+  t.equal(formatTick(12 * hour + 1_830, 15, 30), '12:30:30')
+  t.equal(formatTick(24 * hour, 15, 900), 'Jan 2')
 })

@@ -46,7 +46,7 @@ const nodeJson = (network: NodesOfNetwork, upstream: UpstreamStatus, drainedNode
     client,
     place: turn?.place ?? null,
     weight: turn?.weight ?? null,
-    getsCalls: describeTurn(network, upstream),
+    getsCalls: describeTurn({ ...upstream, condition }, ownNodes(network, drainedNodes, isLive)),
     condition,
     usable: isLive ? upstream.usable : null,
     drained: isDrained,
@@ -71,21 +71,52 @@ const nodeJson = (network: NodesOfNetwork, upstream: UpstreamStatus, drainedNode
 
 export type NodeJson = ReturnType<typeof nodeJson>
 
-/** Why its share of the calls is what it is, as configured; null where that is not known. */
-const describeTurn = ({ upstreams }: NodesOfNetwork, { partner, turn }: UpstreamStatus): string | null => {
+interface OwnNodes {
+  readonly count: number
+  /** Those that get calls. */
+  readonly serving: readonly UpstreamStatus[]
+}
+
+/** While no gateway answers, what is not drained counts as usable. */
+const ownNodes = ({ name: network, upstreams }: NodesOfNetwork, drained: DrainedById, isLive: boolean): OwnNodes => {
+  const own = upstreams.filter(({ partner }) => partner !== true)
+  const isDrained = ({ name, drained: isKnown }: UpstreamStatus): boolean =>
+    isKnown !== undefined || drained.has(nodeId({ network, upstream: name }))
+  return { count: own.length, serving: own.filter(each => !isDrained(each) && (!isLive || each.usable)) }
+}
+
+/** Which calls it gets now, and why; null where its turn is not known. */
+const describeTurn = (node: UpstreamStatus, { count, serving }: OwnNodes): string | null => {
+  const { name, partner, turn, condition } = node
+  if (partner !== true && turn === undefined) return null
+  if (condition === 'drained') return 'no new calls, as an operator has drained it'
   if (partner === true) return 'calls that no own node can answer, of plans with forwarding'
-  if (turn === undefined) return null
-  const { place, weight } = turn
+  if (turn === undefined || !serving.some(each => each.name === name))
+    return 'no calls, or only those that no other node can answer, while it is down'
+  return `${describeShare(turn, count, serving)}${describeLess(node)}`
+}
+
+/** By its weight, or its place in the order, among those that get calls. */
+const describeShare = ({ place, weight }: NonNullable<UpstreamStatus['turn']>, count: number, serving: OwnNodes['serving']): string => {
   if (weight === 0) return 'calls that no other node can answer, as its weight is 0'
-  const own = upstreams.filter(each => each.partner !== true)
+  const usable = serving.length < count ? ' of the usable nodes' : ''
   if (weight !== undefined) {
-    const all = own.reduce((sum, each) => sum + (each.turn?.weight ?? 0), 0)
-    return `${Number(((100 * weight) / all).toFixed(1))} % of the calls by its weight, ${weight} of ${all}`
+    const all = serving.reduce((sum, each) => sum + (each.turn?.weight ?? 0), 0)
+    return `${Number(((100 * weight) / all).toFixed(1))} % of the calls by its weight, ${weight} of ${all}${usable}`
   }
-  if (own.length === 1) return 'all calls, as the only node'
-  return place === 1
-    ? `calls first, as the first of ${own.length} in the order`
-    : `calls that nodes before it do not answer in time, as number ${place} of ${own.length} in the order`
+  if (serving.length === 1) return `all calls, as the only${usable && ' usable'} node`
+  const before = serving.filter(({ turn }) => (turn?.place ?? place) < place).length
+  const of = `of ${serving.length}${usable && ' usable ones'} in the order`
+  return before === 0
+    ? `calls first, as the first ${of}`
+    : `calls that nodes before it do not answer in time, as number ${before + 1} ${of}`
+}
+
+/** What keeps some of these calls from it. */
+const describeLess = ({ condition, reasons = [] }: UpstreamStatus): string => {
+  if (condition !== 'reduced') return ''
+  const kept = [...new Set(reasons.filter(({ keepsAway }) => keepsAway).map(each => each.class))]
+  return kept.length === 0 ? '; fewer of them now' : `; none of the class${kept.length > 1 ? 'es' : ''} ${kept.join(', ')} now`
 }
 
 interface NetworkNodesJson extends Pick<NetworkStatus, 'name' | 'state' | 'nodes' | 'usableNodes'> {
@@ -112,7 +143,7 @@ const node = {
   },
   place: { ...countOrNull, description: 'In the order of the nodes of its network, from 1 on; null for a partner.' },
   weight: { type: ['number', 'null'], description: 'Null where the nodes of its network have none: calls go to them in their order.' },
-  getsCalls: { ...textOrNull, description: 'Which calls it gets while all nodes are usable, and why.' },
+  getsCalls: { ...textOrNull, description: 'Which calls it gets now, and why.' },
   condition: nodeConditionSchema,
   usable: {
     type: ['boolean', 'null'],

@@ -6,8 +6,8 @@ import { dayMs, hourMs } from '../../util/dates.ts'
 import type { OperatorServices } from './operator-route.ts'
 
 /** Throws what is no StoreError. */
-export const noneWithoutStore = (error: unknown): readonly [] => {
-  if (error instanceof StoreError) return []
+export const undefinedWithoutStore = (error: unknown): undefined => {
+  if (error instanceof StoreError) return undefined
   throw error
 }
 
@@ -26,7 +26,7 @@ export const readEarlier = async (
   const [now, start] = [clock.now(), startOf(clock)]
   const [from, to] = [Math.floor((now - rangeMs) / periodMs), Math.ceil(start / periodMs)]
   if (from >= to) return []
-  const traffic = await queries.trafficOverTime({ period, from, to }).catch(noneWithoutStore)
+  const traffic = (await queries.trafficOverTime({ period, from, to }).catch(undefinedWithoutStore)) ?? []
   const first = traffic.findIndex(({ calls }) => calls > 0)
   if (first < 0) return []
   const points = traffic.slice(first).map((each): EarlierPoint => {
@@ -42,10 +42,8 @@ export const readEarlier = async (
       p95Ms: each.p95Ms,
     }
   })
-  const [firstPoint] = points
-  // The first period is a line of its own, and no line leads from what usage has to what this gateway has.
-  const began = firstPoint === undefined ? [] : [{ ...firstPoint, time: Math.max(now - rangeMs, (from + first) * periodMs) }]
-  return [...began, ...points, { ...nothingKnown, time: start }]
+  // No line leads from what usage has to what this gateway has. Each point has a time of its own.
+  return [...points, { ...nothingKnown, time: start + 1 }]
 }
 
 type CallPoint = Readonly<Record<keyof Activity['calls'], number | null>>

@@ -1,10 +1,11 @@
-import { storeStatusOf } from '../../server/store-status.ts'
+import { storeOutageTexts, storeStatusOf } from '../../server/store-status.ts'
+import type { StoreOutage } from '../../services/ledger/store-outage.ts'
 import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
 import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { CallFigures } from '../../services/traffic/figures.ts'
 import { Gauges } from '../../services/traffic/gauges.ts'
-import { dayMs, isoTime } from '../../util/dates.ts'
+import { dayMs } from '../../util/dates.ts'
 import { minCallsForShare, severityOfFailures } from '../failure-share.ts'
 import { describeOutcome } from '../outcome-advice.ts'
 import { outcomeLabels } from '../state-labels.ts'
@@ -40,6 +41,8 @@ export interface GatewayProblem {
   readonly text: string
   /** The network that it is about. */
   readonly network: string | null
+  /** In ms since 1970, if it has just ended. */
+  readonly ended?: number
 }
 
 interface ObservedNetwork {
@@ -80,10 +83,7 @@ export const withLateProblems = (
   ...problems,
   ...endedLately
     .filter(({ kind }) => momentaryAlerts.includes(kind) && !problems.some(({ incident }) => incident === kind))
-    .map(({ kind, text, ended = 0 }) => ({
-      ...{ alert: kind, incident: kind, severity: 'warning' as const, network: null },
-      text: `until ${isoTime(ended).slice(11, 19)} UTC: ${text}`,
-    })),
+    .map(({ kind, text, ended = 0 }) => ({ alert: kind, incident: kind, severity: 'warning' as const, network: null, text, ended })),
 ]
 
 const networkProblems = (network: ObservedNetwork): readonly GatewayProblem[] =>
@@ -186,17 +186,21 @@ const processProblems = ({ health, families, refusedSockets, cpu, now }: Observe
 
 /** Callers are served as long as credits are leased. */
 const storeProblems = ({ outage, reason }: GatewayHealth['store']): readonly GatewayProblem[] =>
-  outage === null
-    ? []
-    : [
-        {
-          alert: outage === 'emptied' ? 'TollgateStoreEmptied' : 'TollgateStoreFails',
-          incident: `store ${outage}`,
-          severity: 'critical',
-          text: reason ?? '',
-          network: null,
-        },
-      ]
+  outage === null ? [] : [storeProblem(outage, reason ?? '')]
+
+const storeProblem = (outage: StoreOutage, text: string): GatewayProblem => ({
+  alert: outage === 'emptied' ? 'TollgateStoreEmptied' : 'TollgateStoreFails',
+  incident: `store ${outage}`,
+  severity: 'critical',
+  text,
+  network: null,
+})
+
+/** Where a page has just read nothing from the store. Without calls nothing else asks the store for anything. */
+export const withStoreFailure = (problems: readonly GatewayProblem[]): readonly GatewayProblem[] =>
+  problems.some(({ incident }) => incident.startsWith('store '))
+    ? problems
+    : [storeProblem('unreachable', storeOutageTexts.unreachable), ...problems]
 
 /** Of a limit: then there is time to raise it. */
 const maxUsedShare = 0.8

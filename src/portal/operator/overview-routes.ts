@@ -26,7 +26,8 @@ import {
 } from '../openapi.ts'
 import { readNodes } from '../operations/node-operations.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
-import { noneWithoutStore, readEarlier, startOf, withEarlier } from './earlier-activity.ts'
+import { readEarlier, startOf, undefinedWithoutStore, withEarlier } from './earlier-activity.ts'
+import { withStoreFailure } from './gateway-health.ts'
 import type { GatewayHealth } from './gateway-health.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { defineOperatorRoute } from './operator-route.ts'
@@ -57,6 +58,18 @@ export interface OverviewJson {
     readonly started: string
     readonly version: string
   }
+}
+
+/** With what attempts at nodes have failed, by this gateway. */
+export interface NodeFailuresJson {
+  /** The beginning of what is counted, up to now. */
+  readonly since: string
+  readonly nodes: readonly {
+    readonly network: string
+    readonly node: string
+    readonly requests: number
+    readonly errors: readonly { readonly error: string; readonly failures: number }[]
+  }[]
 }
 
 export interface ActivityJson extends Omit<Activity, 'times'> {
@@ -179,6 +192,23 @@ export const overviewSchemas = {
     ),
     gateway: object(series(['cpu', 'residentBytes'])),
   }),
+  NodeFailures: object({
+    since: { ...time, description: 'The beginning of the range, or the start of this gateway.' },
+    nodes: {
+      ...listOf(
+        object({
+          network: text,
+          node: text,
+          requests: { ...count, description: 'Attempts of that time.' },
+          errors: {
+            ...listOf(object({ error: text, failures: count })),
+            description: 'What they have failed with, as `Node` has it; the most frequent first.',
+          },
+        }),
+      ),
+      description: 'The nodes of which attempts have failed.',
+    },
+  }),
   AccountOverview: object({
     accountCount: count,
     nearLimitCount: { ...count, description: 'Accounts that have used 75 % of the credits of today and more.' },
@@ -276,6 +306,21 @@ export const overviewRoutes = [
   }),
   defineOperatorRoute({
     method: 'get',
+    path: '/overview/failures',
+    summary: 'What attempts at nodes have failed with in the last hour or day, as far as this gateway has run.',
+    response: schemaRef('NodeFailures'),
+    query: {
+      type: 'object',
+      properties: { range: { type: 'string', enum: historyRanges, default: '1h', description: 'Up to now.' } },
+    },
+    async handle({ query: { range } }, services): Promise<NodeFailuresJson> {
+      const { since, nodes } = await (await services.history()).attempts(range)
+      const described = nodes.map(({ failures, ...node }) => ({ ...node, errors: describeErrors({ failures }) }))
+      return { since: isoTime(since), nodes: described.filter(({ errors }) => errors.length > 0) }
+    },
+  }),
+  defineOperatorRoute({
+    method: 'get',
     path: '/overview/problems',
     summary: 'What an operator should look at now: of this gateway, of each network and of each node.',
     response: schemaRef('Problems'),
@@ -322,14 +367,14 @@ export const overviewRoutes = [
 ]
 
 const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAndProblemsJson> => {
-  const { clock, queries } = services
-  const [nodes, alerts, evidence] = await Promise.all([
+  const { clock, queries, config } = services
+  const [nodes, found, evidence] = await Promise.all([
     readNodes(services),
     services.observer().then(observer => observer.problems()),
-    // While the store is unreachable, nothing is known of it.
-    queries.evidence({ since: clock.now() - dayMs }).catch(noneWithoutStore),
+    queries.evidence({ since: clock.now() - dayMs }).catch(undefinedWithoutStore),
   ])
-  return { ...nodes, ...describeProblems({ networks: nodes.networks, alerts, evidence }) }
+  const alerts = evidence === undefined ? withStoreFailure(found) : found
+  return { ...nodes, ...describeProblems({ networks: nodes.networks, alerts, evidence: evidence ?? [], config }) }
 }
 
 const describeAlert = ({
@@ -368,7 +413,7 @@ const describeNodes = (nodes: NetworkCounters['nodes']) => {
   return described.map(node => ({ ...node, share: requests === 0 ? null : node.requests / requests }))
 }
 
-const describeErrors = ({ failures }: NetworkCounters['nodes'][string]) =>
+const describeErrors = ({ failures }: Pick<NetworkCounters['nodes'][string], 'failures'>) =>
   Object.entries(failures)
     .filter(([, count]) => count > 0)
     .sort(([, a], [, b]) => b - a)

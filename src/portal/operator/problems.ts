@@ -1,12 +1,12 @@
 import { networkOutages } from '../../server/network-status.ts'
 import type { EvidenceSummary } from '../../services/evidence.ts'
 import { allClasses } from '../../services/node-reasons.ts'
-import { isoTime } from '../../util/dates.ts'
-import { flag, listOf, object, text, textOrNull, time, count } from '../openapi.ts'
+import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { flag, listOf, object, text, textOrNull, time, timeOrNull, count } from '../openapi.ts'
 import { nodesProperties } from '../operations/node-operations.ts'
 import type { NodeJson, NodesJson } from '../operations/node-operations.ts'
 import { incidentSeverities } from '../operations/operation.ts'
-import type { IncidentSeverity } from '../operations/operation.ts'
+import type { IncidentSeverity, OperationServices } from '../operations/operation.ts'
 import type { GatewayProblem } from './gateway-health.ts'
 
 type ListedNetwork = NodesJson['networks'][number]
@@ -20,6 +20,8 @@ export interface CurrentProblemJson {
   readonly kind: string
   readonly severity: IncidentSeverity
   readonly text: string
+  /** Null while it lasts, else within the last minute: it may come back. */
+  readonly ended: string | null
   /** Of the node, in the last day. */
   readonly wrongResults: {
     readonly count: number
@@ -51,10 +53,15 @@ const problems = listOf(
     kind: {
       ...text,
       description:
-        'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `class NAME`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name.',
+        'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `class NAME`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name, or `noAlertReceivers` or `alertsNotSent`.',
     },
-    severity: { type: 'string', enum: incidentSeverities, description: '`info`: calls go to other nodes because an operator wants it.' },
+    severity: {
+      type: 'string',
+      enum: incidentSeverities,
+      description: '`info`: as operators want it, or may want it: the menu does not count it.',
+    },
     text: { ...text, description: 'Why.' },
+    ended: { ...timeOrNull, description: 'Null while it lasts, else within the last minute: it may come back.' },
     wrongResults: {
       oneOf: [object({ count, proven: flag, time, cause: text }), { type: 'null' }],
       description: 'Of the node in the last 24 hours: how many, whether one of them is proven, and the last one.',
@@ -80,6 +87,7 @@ interface ObservedProblems {
   readonly alerts: readonly GatewayProblem[]
   /** Of the last day, the newest first. */
   readonly evidence: readonly EvidenceSummary[]
+  readonly config: OperationServices['config']
 }
 
 /** All that Home lists, each problem once; and the nodes that the menu counts, and the filter of Nodes shows. */
@@ -97,8 +105,8 @@ const nodesOf = ({ name: network, upstreams }: ListedNetwork, problems: readonly
   return found.length === 0 ? [{ network, node: null }] : found.map(({ name: node }) => ({ network, node }))
 }
 
-const listProblems = ({ networks, alerts, evidence }: ObservedProblems): readonly CurrentProblemJson[] => [
-  ...alerts.map(({ alert, severity, text, network }) => ({ ...ofNothingElse, network, kind: alert, severity, text })),
+const listProblems = ({ networks, alerts, evidence, config }: ObservedProblems): readonly CurrentProblemJson[] => [
+  ...alerts.filter(({ ended }) => ended === undefined).map(ofAlert),
   ...networks.flatMap(network => [
     ...problemsOfNetwork(network),
     ...network.upstreams.flatMap(node =>
@@ -109,9 +117,36 @@ const listProblems = ({ networks, alerts, evidence }: ObservedProblems): readonl
       ),
     ),
   ]),
+  ...problemsOfAlerts(config),
+  ...alerts.filter(({ ended }) => ended !== undefined).map(ofAlert),
 ]
 
-const ofNothingElse = { node: null, wrongResults: null } as const
+const ofNothingElse = { node: null, wrongResults: null, ended: null } as const
+
+const ofAlert = ({ alert: kind, severity, text, network, ended }: GatewayProblem): CurrentProblemJson => ({
+  ...{ ...ofNothingElse, network, kind, severity, text },
+  ended: isoTimeOrNull(ended),
+})
+
+/** That operators are told of none of the others: those that have alerts of Prometheus may want it. */
+const problemsOfAlerts = ({ listen, portal: { operatorAlerts } }: ObservedProblems['config']): readonly CurrentProblemJson[] => {
+  const ofGateway = { ...ofNothingElse, network: null }
+  const docs = 'docs/operations.md#alerts-to-operators'
+  if (operatorAlerts === undefined)
+    return [
+      {
+        ...{ ...ofGateway, kind: 'noAlertReceivers', severity: 'info' },
+        text: `alerts have no receiver: the gateway tells nobody of problems; set \`portal.operatorAlerts\` in gateway.yaml (${docs})`,
+      },
+    ]
+  if (listen.portal !== undefined) return []
+  return [
+    {
+      ...{ ...ofGateway, kind: 'alertsNotSent', severity: 'warning' },
+      text: `the receivers of \`portal.operatorAlerts\` are told of nothing by this gateway, as it has no dashboard; set \`listen.portal\` in gateway.yaml (${docs})`,
+    },
+  ]
+}
 
 /** Beside what its nodes have: that none of them is usable is told by all of them. */
 const problemsOfNetwork = (network: ListedNetwork): readonly CurrentProblemJson[] => {
@@ -152,6 +187,7 @@ const problemOfNode = (
       kind: isWorking ? 'wrongResults' : condition,
       severity: state === 'down' || proven ? 'critical' : condition === 'drained' ? 'info' : 'warning',
       text: why.join('; ') || (last?.cause ?? ''),
+      ended: null,
       wrongResults: last === undefined ? null : { count: evidence.length, proven, time: isoTime(last.time), cause: last.cause },
     },
   ]

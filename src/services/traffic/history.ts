@@ -1,7 +1,7 @@
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import { trafficBetween } from './counters.ts'
-import type { NetworkCounters, TrafficCounters, TrafficReading } from './counters.ts'
+import type { NetworkCounters, NodeCounters, TrafficCounters, TrafficReading } from './counters.ts'
 import { callFigures, nodeFigures } from './figures.ts'
 import type { ProcessTraffic } from './process-traffic.ts'
 
@@ -39,6 +39,15 @@ export interface Activity {
     readonly errors: readonly (ErrorSeries & { readonly error: string })[]
   })[]
   readonly gateway: GatewaySeries
+}
+
+/** At one node, in one range. */
+interface NodeAttempts {
+  readonly network: string
+  readonly node: string
+  readonly requests: number
+  /** Failed ones, by error. */
+  readonly failures: Readonly<Record<string, number>>
 }
 
 interface TrafficOfInterval {
@@ -130,6 +139,11 @@ export class TrafficHistory {
     return this.#timelines[range].read(network)
   }
 
+  /** From `since` on, in ms since 1970: the beginning of the range, or the start. */
+  async attempts(range: HistoryRange): Promise<{ readonly since: number; readonly nodes: readonly NodeAttempts[] }> {
+    return this.#timelines[range].attempts(await this.#read(), this.#options.clock.now())
+  }
+
   async #read(): Promise<TrafficReading> {
     for (const { id, counters } of await this.#options.read()) this.#known.set(id, { counters, isKept: true })
     return { atMs: this.#options.clock.monotonic(), processes: new Map(Array.from(this.#known, ([id, { counters }]) => [id, counters])) }
@@ -167,6 +181,8 @@ interface NodeTimeline {
 class Timeline {
   readonly #maxPoints: number
   readonly #times: number[] = []
+  /** How long the interval of each point is. */
+  readonly #seconds: number[] = []
   readonly #total: PointSeries<keyof CallSeries>
   readonly #gateway: PointSeries<keyof GatewaySeries>
   #networks = new Map<string, { readonly calls: PointSeries<keyof CallSeries>; nodes: Map<string, NodeTimeline> }>()
@@ -183,8 +199,13 @@ class Timeline {
     if (seconds <= 0) return
     const { networks, cpuSeconds, residentBytes } = trafficBetween(this.#before, now)
     this.#before = now
-    this.#times.push(timeMs)
-    if (this.#times.length > this.#maxPoints) this.#times.shift()
+    for (const [list, value] of [
+      [this.#times, timeMs],
+      [this.#seconds, seconds],
+    ] as const) {
+      list.push(value)
+      if (list.length > this.#maxPoints) list.shift()
+    }
     const callPoint = (of: Parameters<typeof callFigures>[0]): Point<keyof CallSeries> => {
       const { calls, failedCalls, credits, cacheHits, p50Ms, p95Ms } = callFigures(of)
       return {
@@ -235,6 +256,30 @@ class Timeline {
       gateway: this.#gateway.read(count),
     }
   }
+
+  /** Those of its points, and since the last one. */
+  attempts(now: TrafficReading, timeMs: number): { readonly since: number; readonly nodes: readonly NodeAttempts[] } {
+    const ofNode = (network: string, node: string, counters: NodeCounters): NodeAttempts => {
+      const known = this.#networks.get(network)?.nodes.get(node)
+      const errors = [...new Set([...(known?.errors.keys() ?? []), ...Object.keys(counters.failures)])]
+      const failuresOf = (error: string): number =>
+        (known?.errors.get(error)?.total('failuresPerSecond', this.#seconds) ?? 0) + (counters.failures[error] ?? 0)
+      return {
+        network,
+        node,
+        requests: (known?.series.total('requestsPerSecond', this.#seconds) ?? 0) + nodeFigures(counters).requests,
+        failures: Object.fromEntries(errors.map(error => [error, failuresOf(error)])),
+      }
+    }
+    const { networks } = trafficBetween(this.#before, now)
+    const [first = timeMs - (now.atMs - this.#before.atMs)] = this.#times
+    return {
+      since: first - 1_000 * (this.#seconds[0] ?? 0),
+      nodes: Object.entries(networks).flatMap(([network, { nodes }]) =>
+        Object.entries(nodes).map(([node, counters]) => ofNode(network, node, counters)),
+      ),
+    }
+  }
 }
 
 /** The newest points come last. Half the memory of doubles, which figures for people do not need. */
@@ -252,6 +297,13 @@ class PointSeries<Name extends string> {
       values.copyWithin(0, 1)
       values[values.length - 1] = point[name] ?? NaN
     }
+  }
+
+  /** What happened in all intervals, of which these are the lengths in seconds. */
+  total(name: Name, seconds: readonly number[]): number {
+    const values = this.#values.get(name) ?? new Float32Array()
+    const first = values.length - seconds.length
+    return Math.round(seconds.reduce((sum, each, i) => sum + each * (values[first + i] || 0), 0)) // NaN is 0
   }
 
   get isZero(): boolean {

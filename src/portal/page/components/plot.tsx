@@ -1,26 +1,15 @@
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
-import { formatDay } from '../format.ts'
 import { colorOf, theme } from '../theme.ts'
+import { formatTick, timeSpaceOf, timeStepsOf } from './plot-axis.ts'
 import { axisWidthPx, linePartsOf, plotHeightPx, startOf } from './plot-geometry.ts'
 import type { ChartLimit, PlotProps } from './plot-geometry.ts'
 
-const secondsPerDay = 86_400
 /** The limit is drawn up to so many times the largest column: above, the columns would be too small to read. */
 const maxLimitRatio = 4
 
-/** Where the axis is shorter, its times have seconds. */
-const minMinutesSeconds = 300
-
 /** Steps of the axis of values. Not 2.5: 12.5K would be written as 13K. */
 const valueSteps = Array.from({ length: 18 }, (_, i) => [1, 2, 5].map(digit => digit * 10 ** (i - 3))).flat()
-
-/** Hours as `14:00`, days as `Jan 31`, UTC. */
-const formatTick = (seconds: number, stepSeconds: number, rangeSeconds: number): string => {
-  const time = new Date(seconds * 1_000)
-  if (stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0) return formatDay(time)
-  return time.toISOString().slice(11, rangeSeconds < minMinutesSeconds ? 19 : 16)
-}
 
 /** As uPlot takes them. Of stacked columns, each is drawn over the sum of all below it: the last one first. */
 const toData = (props: PlotProps): uPlot.AlignedData => {
@@ -100,9 +89,9 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       {
         ...axis,
         size: 28,
-        // A time with seconds, and a gap.
-        space: 72,
-        values: (_, values) => values.map(value => formatTick(value, stepSeconds, (values.at(-1) ?? 0) - (values[0] ?? 0))),
+        space: (_, __, from, to) => timeSpaceOf(to - from),
+        incrs: (_, __, from, to) => timeStepsOf(to - from),
+        values: (_, values, __, ___, tickSeconds) => values.map(value => formatTick(value, stepSeconds, tickSeconds)),
       },
       {
         ...axis,

@@ -179,13 +179,7 @@ export const developerTexts = {
   keys: {
     ...texts.keys,
     noProject: 'No project',
-    allowed: 'Allowed',
-    everything: 'everything',
-    and: 'and',
-    more: 'more',
-    short: { networks: 'Networks', methods: 'Methods', origins: 'Origins', ips: 'IPs' },
     noDailyLimit: 'no daily limit',
-    atMost: 'at most',
     notOn: 'not on',
     notApplied: 'not applied: none of its networks limits rates',
     todayLimit: 'Credits today, limits',

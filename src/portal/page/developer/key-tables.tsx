@@ -1,9 +1,9 @@
 import { useSignal } from '@preact/signals'
-import { Fragment } from 'preact'
 import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { now } from '../clock.ts'
+import { AllowedByKey, describeKeyRate } from '../components/allowed-by-key.tsx'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Bar, Sparkline, toneOfUse } from '../components/figure.tsx'
@@ -111,7 +111,7 @@ const KeyTable = ({ caption, keys, use, networks, mayChange, onChanged, onChange
         ),
       },
       { title: text.state, cell: key => <KeyState state={key.state} /> },
-      { title: text.allowed, cell: key => <Allowed apiKey={key} /> },
+      { title: text.allowed, cell: key => <AllowedByKey apiKey={key} /> },
       { title: text.todayLimit, cell: key => <Use apiKey={key} counted={creditsOfToday(use, key.id)} networks={networks} /> },
       { title: text.lastUsed, isTime: true, cell: key => <LastUse apiKey={key} use={use} /> },
       ...(mayChange
@@ -154,34 +154,6 @@ const creditsOfToday = ({ times, groups }: KeysUse, id: string): number => {
 const lifetimeOf = ({ created, expires }: OwnKeyJson): string =>
   `${text.createdAt} ${created.slice(0, 10)}${expires === null ? '' : `, ${text.expiresAt} ${formatTime(expires)}`}`
 
-/** The first of a long list: the rest is behind their number. */
-const maxListed = 4
-
-const Allowed = ({ apiKey }: { readonly apiKey: OwnKeyJson }) => {
-  const lists = (['networks', 'methods', 'origins', 'ips'] as const).filter(name => apiKey[name].length > 0)
-  if (lists.length === 0) return <span class="lead">{text.everything}</span>
-  return (
-    <dl class="allowed">
-      {lists.map(name => (
-        <div key={name}>
-          <dt>{text.short[name]}</dt>
-          <dd title={apiKey[name].join(', ')}>
-            {apiKey[name].slice(0, maxListed).map((each, i) => (
-              <Fragment key={each}>
-                <span class="unbroken">
-                  {each}
-                  {i < Math.min(maxListed, apiKey[name].length) - 1 && ','}
-                </span>{' '}
-              </Fragment>
-            ))}
-            {apiKey[name].length > maxListed && `${text.and} ${apiKey[name].length - maxListed} ${text.more}`}
-          </dd>
-        </div>
-      ))}
-    </dl>
-  )
-}
-
 interface UseProps extends Pick<KeyTableProps, 'networks'> {
   readonly apiKey: OwnKeyJson
   /** Credits that its calls of today have cost. */
@@ -212,8 +184,7 @@ const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst, netwo
     )}
     {rate !== null && (
       <p class="help">
-        {text.atMost} {rate.replace('/', ` ${developerTexts.calls.toLowerCase()}/`)}
-        {burst !== null && `, ${text.burst.toLowerCase()} ${formatNumber(burst)}`}
+        {describeKeyRate({ rate, burst })}
         {networks !== undefined && describeUnlimited(networks.filter(each => allowed.length === 0 || allowed.includes(each.name)))}
       </p>
     )}

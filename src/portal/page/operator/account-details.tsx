@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { AccountWithBalance } from '../../operations/account-operations.ts'
 import type { KeyJson } from '../../key-settings.ts'
+import { AllowedByKey, describeKeyRate } from '../components/allowed-by-key.tsx'
 import type { ChangeKeyProps } from '../components/change-key.tsx'
 import { Notice, WhenLoaded, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
@@ -244,8 +245,16 @@ const KeyTable = ({ keys, onChanged, onChange }: AccountKeysProps) => (
         ),
       },
       { title: texts.keys.key, cell: key => <code>…{key.hint}</code> },
-      { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
-      { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.keys.noLimit : formatNumber(key.dailyCredits)) },
+      { title: texts.keys.allowed, cell: key => <AllowedByKey apiKey={key} /> },
+      {
+        title: texts.keys.limit,
+        cell: key => (
+          <>
+            {key.dailyCredits === null ? texts.keys.noLimit : formatNumber(key.dailyCredits)}
+            {key.rate !== null && <p class="help">{describeKeyRate(key)}</p>}
+          </>
+        ),
+      },
       { title: texts.keys.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },
       { title: texts.keys.state, cell: key => <KeyState state={key.state} /> },
       {

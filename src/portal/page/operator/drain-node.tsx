@@ -19,6 +19,35 @@ const text = operatorTexts.nodes
 /** How long it is drained; empty: until an operator puts it back. */
 const durations = (['', '30m', '2h', '8h', '1d'] as const).map(value => ({ value, label: text.drainFor[value] }))
 
+export type DrainDuration = (typeof durations)[number]['value']
+
+interface DrainSettings {
+  readonly reason?: string
+  readonly for?: string
+}
+
+/** What was typed and chosen in DrainFields. */
+export const drainSettings = (form: HTMLFormElement | null, duration: DrainDuration): DrainSettings => {
+  const reason = form === null ? '' : typedText(new FormData(form), 'reason')
+  return { ...(reason !== '' && { reason }), ...(duration !== '' && { for: duration }) }
+}
+
+/** Rejects with RequestError. */
+export const requestDrain = (network: string, node: string, input: DrainSettings & { readonly force: boolean }): Promise<unknown> =>
+  request('POST', pathOf(network, node, 'drain'), input)
+
+interface DrainFieldsProps {
+  readonly duration: DrainDuration
+  onDuration(value: DrainDuration): void
+}
+
+export const DrainFields = ({ duration, onDuration }: DrainFieldsProps) => (
+  <>
+    <TextField label={text.reason} name="reason" help={text.reasonHelp} />
+    <Select label={text.putBackWhen} options={durations} value={duration} onChange={onDuration} />
+  </>
+)
+
 const pathOf = (network: string, node: string, action: string): string =>
   `/nodes/${encodeURIComponent(network)}/${encodeURIComponent(node)}/${action}`
 
@@ -57,15 +86,10 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
   const refusal = useSignal<string | undefined>(undefined)
   const isLast = refusal.value !== undefined || onlyFor.length > 0
   const form = useRef<HTMLFormElement>(null)
-  const duration = useSignal<(typeof durations)[number]['value']>('')
+  const duration = useSignal<DrainDuration>('')
   const drain = async (): Promise<void> => {
     try {
-      const reason = form.current === null ? '' : typedText(new FormData(form.current), 'reason')
-      await request('POST', pathOf(network.name, name, 'drain'), {
-        force: isLast,
-        ...(reason !== '' && { reason }),
-        ...(duration.value !== '' && { for: duration.value }),
-      })
+      await requestDrain(network.name, name, { ...drainSettings(form.current, duration.value), force: isLast })
       onChanged()
     } catch (reason) {
       const { code, message } = reason as RequestError // request() throws nothing else
@@ -92,8 +116,7 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
         >
           {isLast ? <LastNode network={network} classes={onlyFor} /> : <WhatIsLeft network={network} node={node} share={share} />}
           <form ref={form} class="pairs" onSubmit={event => event.preventDefault()}>
-            <TextField label={text.reason} name="reason" help={text.reasonHelp} />
-            <Select label={text.putBackWhen} options={durations} value={duration.value} onChange={value => (duration.value = value)} />
+            <DrainFields duration={duration.value} onDuration={value => (duration.value = value)} />
           </form>
         </ConfirmDialog>
       )}

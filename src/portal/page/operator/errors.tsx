@@ -1,4 +1,4 @@
-import type { OverviewJson } from '../../operator/overview-routes.ts'
+import type { NodeFailuresJson, OverviewJson } from '../../operator/overview-routes.ts'
 import type { ErrorGroup, ErrorReport } from '../../operations/usage-operations.ts'
 import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
@@ -7,7 +7,7 @@ import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatFirstAndLast, formatMethod, formatNumber, formatOutcome } from '../format.ts'
+import { formatFirstAndLast, formatMethod, formatMoment, formatNumber, formatOutcome } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -56,9 +56,7 @@ export const Errors = () => {
       <WhenLoaded from={report} skeleton={<Skeleton height={16} />}>
         {({ groups }) => (groups.length === 0 ? <EmptyState icon="check" title={texts.errors.none} /> : <ErrorTable groups={groups} />)}
       </WhenLoaded>
-      <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
-        {({ networks }) => <NodeFailures networks={networks.filter(({ name }) => network.value === '' || name === network.value)} />}
-      </WhenLoaded>
+      <NodeFailures hours={Number(hours.value)} network={network.value} />
     </>
   )
 }
@@ -185,19 +183,27 @@ const LastCalls = ({ account, network, outcome }: { readonly account: string; re
   </p>
 )
 
-/** Counted by this gateway alone, as usage names no nodes; over time they are on Nodes. */
-const NodeFailures = ({ networks }: Pick<OverviewJson, 'networks'>) => {
-  const failing = networks
-    .flatMap(({ name: network, upstreams }) =>
-      upstreams.flatMap(({ name: node, requests, errors }) => errors.map(each => ({ network, node, requests, ...each }))),
-    )
-    .sort((a, b) => b.failures - a.failures)
+/** Empty: of all networks. */
+const NodeFailures = ({ hours, network }: { readonly hours: number; readonly network: string }) => {
+  const range = hours > 1 ? '24h' : '1h'
+  const found = useRequest<NodeFailuresJson>(`/overview/failures?range=${range}`)
   return (
     <>
       <h2>{text.ofNodes}</h2>
-      {failing.length === 0 ? (
-        <p class="lead">{text.noNodeFails}</p>
-      ) : (
+      <WhenLoaded from={found} skeleton={<Skeleton height={6} />}>
+        {({ since, nodes }) => <FailingNodes since={since} nodes={nodes.filter(each => network === '' || each.network === network)} />}
+      </WhenLoaded>
+    </>
+  )
+}
+
+/** Counted by this gateway alone, as usage names no nodes; over time they are on Nodes. */
+const FailingNodes = ({ since, nodes }: NodeFailuresJson) => {
+  const failing = nodes.flatMap(({ errors, ...node }) => errors.map(each => ({ ...node, ...each }))).sort((a, b) => b.failures - a.failures)
+  return (
+    <>
+      <p class="lead">{`${text.counted} ${formatMoment(since, now.value)}${text.keptForDay}${failing.length === 0 ? ` ${text.noNodeFails}` : ''}`}</p>
+      {failing.length > 0 && (
         <Table
           caption={text.ofNodes}
           keyOf={({ network, node, error }) => `${network}/${node} ${error}`}

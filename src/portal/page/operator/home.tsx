@@ -133,7 +133,7 @@ const tonesOfSeverity = { critical: 'danger', warning: 'warn', info: 'accent' } 
 >
 
 /** Of a network, or of the gateway. */
-const otherRow = ({ problem: { network: name, kind, severity, text: why }, network, overview }: OtherRowProps): AttentionRow => {
+const otherRow = ({ problem: { network: name, kind, severity, text: why, ended }, network, overview }: OtherRowProps): AttentionRow => {
   const areFailures = failureAlerts.includes(kind)
   const state = areFailures && network?.state === 'down' ? 'down' : kind === 'stalled' ? kind : undefined
   return {
@@ -141,7 +141,13 @@ const otherRow = ({ problem: { network: name, kind, severity, text: why }, netwo
     tone: tonesOfSeverity[severity],
     state: kind === 'notRedundant' ? text.notRedundant : state === undefined ? text.severities[severity] : texts.networks.states[state],
     subject: name === null ? pageOf(kind) : <NetworkLink name={name} />,
-    why: areFailures ? <WhyCallsFail why={why} network={overview.networks.find(each => each.name === name)} /> : whyOf(why, kind, network),
+    why: areFailures ? (
+      <WhyCallsFail why={why} network={overview.networks.find(each => each.name === name)} />
+    ) : ended === null ? (
+      whyOf(why, kind, network)
+    ) : (
+      `${operatorTexts.nodes.until} ${formatMoment(ended, now.value)}: ${why}`
+    ),
   }
 }
 
@@ -167,32 +173,33 @@ const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => 
     })
     .toSorted((one, other) => rankOf(one) - rankOf(other))
   const idle = networks.filter(({ state }) => state === 'unknown').map(({ name }) => name)
-  // The page says so above.
-  if (rows.length === 0 && isStoreDown()) return null
-  if (rows.length === 0)
-    return (
-      <Banner tone="ok" title={text.allWell}>
-        {`${text.nodeCount} ${formatNumber(networks.reduce((sum, { nodes }) => sum + nodes, 0))}, ${text.networkCount} ${formatNumber(networks.length)}.`}
-        {idle.length > 0 && ` ${text.idle} ${idle.join(', ')}.`}
-      </Banner>
-    )
+  const isWell = nodes.problems.every(({ network, severity }) => network === null && severity === 'info')
   return (
     <>
+      {/* Where the store is down, the page says so above. */}
+      {isWell && !isStoreDown() && (
+        <Banner tone="ok" title={text.allWell}>
+          {`${text.nodeCount} ${formatNumber(networks.reduce((sum, { nodes }) => sum + nodes, 0))}, ${text.networkCount} ${formatNumber(networks.length)}.`}
+          {idle.length > 0 && ` ${text.idle} ${idle.join(', ')}.`}
+        </Banner>
+      )}
       <NetworksDown networks={networks.filter(({ state }) => state === 'down')} overview={overview} />
-      <ul class="card attention" aria-label={text.attention}>
-        {rows.map(({ key, tone, state, subject, why, action }) => (
-          <li key={key}>
-            <span>
-              <Badge tone={tone}>{state}</Badge>
-            </span>
-            <div>
-              {subject}
-              <div class="why sentence">{why}</div>
-            </div>
-            {action && <div>{action}</div>}
-          </li>
-        ))}
-      </ul>
+      {rows.length > 0 && (
+        <ul class="card attention" aria-label={text.attention}>
+          {rows.map(({ key, tone, state, subject, why, action }) => (
+            <li key={key}>
+              <span>
+                <Badge tone={tone}>{state}</Badge>
+              </span>
+              <div>
+                {subject}
+                <div class="why sentence">{why}</div>
+              </div>
+              {action && <div>{action}</div>}
+            </li>
+          ))}
+        </ul>
+      )}
     </>
   )
 }
@@ -254,8 +261,10 @@ const WhyCallsFail = ({ why, network }: { readonly why: string; readonly network
 }
 
 /** Where one sees more of it. */
-const pageOf = (alert: string) =>
-  alert === 'TollgateReloadFailed' ? <PageLink to="/operator/configuration">{operatorTexts.pages.configuration}</PageLink> : text.gateway
+const pageOf = (kind: string) =>
+  kindsOfConfiguration.includes(kind) ? <PageLink to="/operator/configuration">{operatorTexts.pages.configuration}</PageLink> : text.gateway
+
+const kindsOfConfiguration: readonly string[] = ['TollgateReloadFailed', 'noAlertReceivers', 'alertsNotSent']
 
 interface FiguresProps extends Pick<OverviewJson, 'seconds' | 'total' | 'networks'> {
   /** A network has no usable node. */

@@ -98,10 +98,10 @@ const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonl
   />
 )
 
-const Duration = ({ incident: { kind, began, ended, times } }: { readonly incident: IncidentJson }) => (
+const Duration = ({ incident: { severity, began, ended, times } }: { readonly incident: IncidentJson }) => (
   <>
     <span class="one-line">{formatAgeSince(began, ended === null ? now.value : Date.parse(ended))}</span>{' '}
-    {ended === null && <Badge tone={kind === 'drained' ? 'accent' : 'danger'}>{text.lasts}</Badge>}
+    {ended === null && <Badge tone={severity === 'info' ? 'neutral' : 'danger'}>{text.lasts}</Badge>}
     {times > 1 && <span class="since"> {`${formatNumber(times)} ${text.times}`}</span>}
   </>
 )

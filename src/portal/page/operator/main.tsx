@@ -139,7 +139,7 @@ const Pages = () => {
   )
   const nodes = useComputed(() => (hasNodes(read.data.value) ? read.data.value : undefined))
   const { problems: found = [], nodesWithProblems = [] } = read.data.value ?? {}
-  const ofGateway = found.filter(each => !areOfNodes(each))
+  const ofGateway = found.filter(each => !areOfNodes(each) && each.severity !== 'info')
   const counts: Readonly<Record<string, ReturnType<typeof countProblems>>> = {
     [text.pages.home]: countProblems(ofGateway, ofGateway.length, text.problemsOfGateway, ofGateway.map(each => each.text).join('; ')),
     [text.pages.nodes]: countProblems(found.filter(areOfNodes), nodesWithProblems.length, text.nodesWithProblems),

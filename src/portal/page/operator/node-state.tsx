@@ -32,7 +32,7 @@ export const areOfNodes = ({ network }: CurrentProblemJson): boolean => network 
 export const needsAttention = ({ condition }: NodeJson): boolean => condition !== 'usable' && condition !== 'unknown'
 
 const tones: Readonly<Record<NodeJson['condition'], Tone>> = {
-  drained: 'accent',
+  drained: 'neutral',
   notUsable: 'danger',
   reduced: 'warn',
   usable: 'ok',
@@ -58,14 +58,14 @@ export const allClasses = 'all'
 
 export const nameClass = (methodClass: string): string => (methodClass === allClasses ? text.allClasses : `${methodClass} ${text.ofClass}`)
 
-/** All that keeps calls away, in words; that it is drained is said by its state. */
-export const NodeWhy = ({ node: { because, reasons } }: { readonly node: NodeJson }) => (
+/** All that keeps calls away, in words; that it is drained is said by its state, and is no error: an operator wants it. */
+export const NodeWhy = ({ node: { condition, because, reasons } }: { readonly node: NodeJson }) => (
   <>
-    {because !== null && <p class="error sentence">{because}</p>}
+    {because !== null && <p class={condition === 'drained' ? 'help sentence' : 'error sentence'}>{because}</p>}
     {reasons
       .filter(({ reason }) => reason !== 'drained')
       .map(({ class: methodClass, reason, text: rule, keepsAway }) => (
-        <p key={`${methodClass} ${reason}`} class={keepsAway ? 'error sentence' : 'help sentence'}>
+        <p key={`${methodClass} ${reason}`} class={keepsAway && condition !== 'drained' ? 'error sentence' : 'help sentence'}>
           {methodClass === allClasses ? rule : `${nameClass(methodClass)}: ${rule}`}
         </p>
       ))}

@@ -1,9 +1,11 @@
+import { useSignal } from '@preact/signals'
 import type { EvidenceListJson } from '../../operations/evidence-operations.ts'
 import type { NodesJson } from '../../operations/node-operations.ts'
 import type { OverviewJson } from '../../operator/overview-routes.ts'
 import type { NodesAndProblemsJson } from '../../operator/problems.ts'
 import { SearchField, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
+import { loadLater } from '../components/load-later.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { formatNumber } from '../format.ts'
@@ -11,6 +13,7 @@ import { useRequest } from '../request.ts'
 import { changeQuery, pagerOffset, queryMember, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
 import { PutBack } from './drain-node.tsx'
+import type { DrainNodesProps } from './drain-nodes.tsx'
 import { PageLink } from './links.tsx'
 import { NetworkDetails } from './network-details.tsx'
 import { byNetwork, groupRows, matches, nodeRows, readOrder, sortRows } from './node-rows.ts'
@@ -45,6 +48,8 @@ export const Nodes = () => {
   )
 }
 
+const DrainNodes = loadLater(() => import('./drain-nodes.tsx')).component<DrainNodesProps>(code => code.DrainNodes, null)
+
 interface LoadedNodesProps {
   readonly found: NodesAndProblemsJson
   readonly overview: OverviewJson | undefined
@@ -61,6 +66,7 @@ const LoadedNodes = ({
   const problems = read.problems.filter(areOfNodes)
   const [search, filter, chosen, sort] = [queryMember('search'), queryMember('show', 'all'), queryMember('network'), queryMember('sort')]
   const offset = pagerOffset(queryMember('first', '0'))
+  const isDraining = useSignal(false)
   const isSingle = networks.length === 1
   const chosenName = isSingle ? networks[0]?.name : networks.find(({ name }) => name === chosen.value)?.name
   const isFiltered = filter.value === 'problems' && chosenName === undefined
@@ -111,6 +117,14 @@ const LoadedNodes = ({
           )}
         </div>
       )}
+      {rows.filter(({ node }) => node?.drained === false).length > 1 && (
+        <div class="buttons">
+          <button type="button" class="quiet" onClick={() => (isDraining.value = true)}>
+            {text.drainSeveral}
+          </button>
+        </div>
+      )}
+      {isDraining.value && <DrainNodes rows={rows} onChanged={onChanged} onClose={() => (isDraining.value = false)} />}
       {rows.length === 0 && <EmptyState icon="nodes" title={isFiltered && shownSearch === '' ? text.noProblems : texts.nothingFound} />}
       {first === undefined ? (
         <>
