@@ -1,4 +1,4 @@
-import { historiesNews, readTable, retryCommit } from './engine.ts'
+import { readTable, retryCommit } from './engine.ts'
 import type { Commit, Engine } from './engine.ts'
 import { StoreEmptiedError, applyChange, changeGroupOf } from './store.ts'
 import type { AccountRow, AccountStore, ChangeCounts, KeyRow } from './store.ts'
@@ -66,7 +66,7 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
   const change = async (account: string, commit: Commit) => {
     const group = `${changeGroupOf(account)}`
     const adds = [changes.field, group].map(field => ({ table: changes.table, field, by: 1 }))
-    return engine.commit(accountsTag, { ...commit, adds, notifies: group, isReplicated: true })
+    return engine.commit(accountsTag, { ...commit, adds, notifies: group })
   }
   const rowAt = async (table: string, field: string) => (await readTable(engine, accountsTag, table, [field])).get(field)
   const accountAt = async (id: string) => parseRow<AccountRow>(await rowAt(accounts, id))
@@ -126,10 +126,7 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
   }
 
   return {
-    subscribe: onChange =>
-      engine.watch(group => {
-        if (group !== historiesNews) onChange(group === undefined ? undefined : Number(group))
-      }),
+    subscribe: onChange => engine.watch(group => onChange(group === undefined ? undefined : Number(group))),
     changeCount,
     changeCounts,
     async addAccount(row) {

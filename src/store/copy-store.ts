@@ -1,9 +1,8 @@
 import { getOrCreate } from '../util/memoize.ts'
 import { accountsTag, readAccounts, scanKeys } from './accounts.ts'
 import type { Engine } from './engine.ts'
-import { putOpenHistories } from './lease-barrier.ts'
 import { assertInUse, changedTable, moveCell, moveTable, readMove, storeId } from './movable-engine.ts'
-import { processesTag, recorded } from './store-days.ts'
+import { heartbeats, processesTag } from './store-days.ts'
 import { StoreError } from './store.ts'
 import { usageTagsOfRow } from './usage.ts'
 
@@ -30,7 +29,7 @@ export const copyStore = async (from: Engine, to: Engine, progress: CopyProgress
   const copy = await beginCopy(from, to, progress)
   await copy.copyAll()
   if ((await copy.copyAll()) > 0) throw new StoreError('copied, but the stores differ, as FROM was used meanwhile: copy it again')
-  await to.commit(processesTag, { puts: await putOpenHistories(to), dels: [moveCell('copyOf')] })
+  await to.commit(processesTag, { dels: [moveCell('copyOf')] })
   return { ...(await countAccounts(to)), rows: copy.rows }
 }
 
@@ -59,9 +58,9 @@ const hasNoTables = async (engine: Engine): Promise<boolean> => {
   return true
 }
 
-/** Heartbeats are by the clock of their store, and histories are its own. */
+/** Heartbeats are by the clock of their store. */
 const isCopied = ([tag, table]: TableName): boolean =>
-  table !== moveTable && table !== changedTable && (tag !== processesTag || table === recorded)
+  table !== moveTable && table !== changedTable && !(tag === processesTag && table === heartbeats)
 
 /** Writes rows of one store to another one as they are. A row that is the same in both is not written. */
 export class StoreCopy {

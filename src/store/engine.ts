@@ -9,7 +9,7 @@ import type { UsedShares } from './store.ts'
  *
  * - `accounts`: accounts, accountIdsByName, keys, keyHashesById, keyHashes:ACCOUNT, changes
  * - the id of an account, or of a key with daily credits of its own: day:DAY (leased, and process:ID with what it was granted, returned and used), days
- * - `processes`: heartbeats, time, histories, confirmations
+ * - `processes`: heartbeats, time
  * - `usage`, in Redis one of `usageTags`: calls:ACCOUNT:PERIOD, hourTotals:ACCOUNT, periods, accounts:PERIOD, reportedUse:ACCOUNT:DAY, lastReports, swept
  * - `requests`: log:ACCOUNT:SPAN, spansOf:ACCOUNT, accounts:SPAN, ids:SPAN, settings, spans, size
  * - `portal`: a table for each kind of record, KIND-of:ACCOUNT, expiring, expiring:SPAN
@@ -24,13 +24,8 @@ export interface Engine {
   usageTagOf(account: string): string
   /** The id of the store that takes the place of this one, where this process knows it. */
   readonly successorId?: string | undefined
-  /**
-   * The histories of all its nodes. A history is what one Redis has written since it became the primary, by a start or a failover: it may lack the
-   * last writes of the one before. Absent where an engine has one history.
-   */
-  histories?(): Promise<readonly string[]>
   /** The tables as they are at one moment. */
-  read(tag: string, reads: readonly TableRead[], options?: TableReadOptions): Promise<ReadResult>
+  read(tag: string, reads: readonly TableRead[]): Promise<ReadResult>
   /** All rows of a table that may be large, in any order; not of one moment. */
   scan(tag: string, table: string): AsyncIterable<readonly [field: string, value: string]>
   /** Every table that has rows, at least once, in any order; not of one moment. */
@@ -62,8 +57,6 @@ type Guard = Cell & ({ readonly is: string | undefined } | { readonly atMost: nu
 
 export interface Commit {
   readonly guards?: readonly Guard[]
-  /** The history of the tag is one of these, where the engine tells it. */
-  readonly histories?: readonly string[]
   /** The engine's clock is in this range: from `fromMs` up to, not including, `toMs`. */
   readonly during?: { readonly fromMs: number; readonly toMs: number }
   readonly puts?: readonly (Cell & { readonly value: string })[]
@@ -76,23 +69,11 @@ export interface Commit {
   readonly drops?: readonly string[]
   /** What watchers are called with. */
   readonly notifies?: string
-  /** It is done when a replica has it too, where there is one. */
-  readonly isReplicated?: boolean
-}
-
-/** What watchers are called with when a history was found; otherwise with a group of accounts. */
-export const historiesNews = 'histories'
-
-export interface TableReadOptions {
-  /** To tell it takes a Redis 4 µs. */
-  readonly tellsHistory?: boolean
 }
 
 /** `clockNow`: by the engine's clock, in ms since 1970. */
 interface ReadResult {
   readonly clockNow: number
-  /** That of the tag, where it was asked for and the engine tells. */
-  readonly history?: string | undefined
   /** The rows of each table that was read, by field. */
   readonly tables: readonly ReadonlyMap<string, string>[]
 }
@@ -100,8 +81,6 @@ interface ReadResult {
 export interface CommitResult {
   readonly isDone: boolean
   readonly clockNow: number
-  /** That of the tag, where `histories` were given and the engine tells. */
-  readonly history?: string | undefined
   /** The rows of the guards, as they were before. */
   readonly found: readonly (string | undefined)[]
 }

@@ -1,8 +1,7 @@
-import { singleFlight } from '../util/async.ts'
+import { createSemaphore, singleFlight } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
-import { LeaseBarrier } from './lease-barrier.ts'
 import { applyLeaseRequest, emptyLeaseRecord, mostLeasedFor, sumDay } from './lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest } from './lease-accounting.ts'
 import { scanLedgerIds } from './accounts.ts'
@@ -65,12 +64,9 @@ class WrittenRecords {
     this.#dropOldest(record.writtenAt)
   }
 
-  newestFirst(): readonly (RecordOwner & WrittenRecord)[] {
-    return Array.from(this.#days.values(), ({ day, process, byAccount }) =>
-      Array.from(byAccount, ([account, record]) => ({ account, day, process, ...record })),
-    )
-      .flat()
-      .sort((a, b) => b.writtenAt - a.writtenAt)
+  *writtenSince(time: number): Generator<RecordOwner & WrittenRecord> {
+    for (const { day, process, byAccount } of this.#days.values())
+      for (const [account, record] of byAccount) if (record.writtenAt >= time) yield { account, day, process, ...record }
   }
 
   /** At most one of each day: not more than are written. */
@@ -93,31 +89,21 @@ type StoredLedger = LedgerStore & BalanceStore & ClockRepair & Pick<StoreDetails
 /** `losses` calls back when the store has lost its last writes. */
 export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWrites): StoredLedger => {
   const known = new WrittenRecords()
-  /** In ms since 1970; records that were written before it are repeated only where later ones were lost. */
+  const semaphore = createSemaphore(maxConcurrentRepeats)
+  /** In ms since 1970; records that were written before it are not repeated. */
   let repeatFrom = Infinity
   let repeatUntil = -Infinity
   const repeat = ({ account, day, process, text }: RecordOwner & WrittenRecord) => {
     const { seq, ...counters } = parseRecord(text)
-    return requestLease(engine, days, { account, day, process, seq, counters, ...noCredits }, text)
+    return requestLease(engine, days, { account, day, process, seq, counters, ...noCredits }, undefined)
   }
-  /** Also those of leases that have been returned and are reported no more. A record that the store has stays as it is. False where some failed. */
-  const repeatSince = async (since: number): Promise<boolean> => {
-    const records = known.newestFirst()
-    let isLost = false
-    for (let from = 0; from < records.length; from += maxConcurrentRepeats) {
-      const some = records.slice(from, from + maxConcurrentRepeats)
-      if (some[0]!.writtenAt < since && !isLost) break
-      const repeated = await Promise.allSettled(some.map(repeat))
-      if (repeated.some(({ status }) => status === 'rejected')) return false
-      isLost = repeated.some(each => each.status === 'fulfilled' && each.value.isRecordLost)
-    }
-    return true
-  }
+  /** Also those of leases that have been returned and are reported no more. A record that the store has stays as it is. */
   const repeatRecords = singleFlight(async () => {
     const { now } = await days.current()
-    if (await repeatSince(Math.max(repeatFrom, now - repeatableMs))) repeatFrom = now >= repeatUntil ? Infinity : now - 2 * storeTimeoutMs
+    const records = known.writtenSince(Math.max(repeatFrom, now - repeatableMs))
+    const repeated = await Promise.allSettled(Array.from(records, record => semaphore(() => repeat(record))))
+    if (repeated.every(({ status }) => status === 'fulfilled')) repeatFrom = now >= repeatUntil ? Infinity : now - 2 * storeTimeoutMs
   })
-  const barrier = new LeaseBarrier(engine, days, async () => repeatSince((await days.current()).now - repeatableMs))
   losses.subscribe(async () => {
     const { now } = await days.current()
     repeatFrom = now - repeatableMs
@@ -127,23 +113,18 @@ export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWri
   return {
     horizonMs: engine.horizonMs,
     async requestLease(request) {
-      const expected = known.get(request)?.text
-      const { text, isFirst, isRecordLost, writtenAt, ...response } = await requestLease(engine, days, request, expected, barrier)
+      const { text, isFirst, isRecordLost, writtenAt, ...response } = await requestLease(engine, days, request, known.get(request)?.text)
       known.set(request, { text, writtenAt })
       if (isRecordLost) void losses.report()
       if (isFirst) void retainLatestDays(engine, request.account).catch(() => undefined)
       return response
     },
     async heartbeat(process) {
-      const { table, ...response } = await days.heartbeat(process)
-      barrier.observe(process, table)
+      const response = await days.heartbeat(process)
       if (repeatFrom < Infinity) void repeatRecords().catch(() => undefined)
       return response
     },
-    async deregister(process) {
-      barrier.leave(process)
-      await days.deregister(process)
-    },
+    deregister: process => days.deregister(process),
     async dayBalance(account, day) {
       const [totals] = await readDayTotals(engine, days, { accounts: [account], day, countsUsage: false })
       const { counted: _, silentHour: __, ...balance } = totals!
@@ -179,14 +160,13 @@ interface WrittenLease extends LeaseResponse, Pick<WrittenRecord, 'text' | 'writ
 
 /**
  * One step for all processes, and one round trip unless others are in the way: the process knows its own record, and while enough is left the
- * grant is the same whatever others lease meanwhile. `expected` is that record. Nothing is granted without a barrier.
+ * grant is the same whatever others lease meanwhile. `expected` is that record.
  */
 const requestLease = async (
   engine: Engine,
   days: StoreDays,
   request: LeaseRequest,
   expected: string | undefined,
-  barrier?: LeaseBarrier,
 ): Promise<WrittenLease> => {
   const table = dayTable(request.day)
   const recordCell = { table, field: recordPrefix + request.process }
@@ -203,10 +183,8 @@ const requestLease = async (
     const before = leasedText !== undefined ? Number(leasedText.is ?? 0) : atMost < Infinity ? atMost : 0
     const result = applyLeaseRequest(before, record, request, today)
     const text = formatRecord(result.record)
-    const histories = request.desiredCredits > 0 ? barrier?.histories : undefined
     const committed = await engine.commit(request.account, {
       during,
-      ...(histories && { histories }),
       guards: [
         { ...recordCell, is: recordText },
         { ...leasedCell, ...(leasedText ?? { atMost }) },
@@ -230,8 +208,6 @@ const requestLease = async (
       const counters = { granted, returned, used }
       return { result: { today: day, endsInMs, counters, remaining, text, isFirst, isRecordLost, writtenAt: now } }
     }
-    const { history } = committed
-    if (history !== undefined && histories?.includes(history) === false) await barrier?.pass(history)
     isRecordLost ||= parseRecord(foundRecord).seq < parseRecord(expected).seq
     recordText = foundRecord
     leasedText =

@@ -154,9 +154,9 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
       assertRouted(tag)
       if (current !== engine) return current.commit(tag, commit)
       const state = states.get(tag)
-      const { isDone, clockNow, history, found } = await engine.commit(tag, withState(commit, state))
+      const { isDone, clockNow, found } = await engine.commit(tag, withState(commit, state))
       const foundState = found.at(-1)
-      if (foundState === state) return { isDone, clockNow, history, found: found.slice(0, -1) }
+      if (foundState === state) return { isDone, clockNow, found: found.slice(0, -1) }
       states.delete(tag)
       if (foundState === sealed) {
         if (await reopen(tag)) continue
@@ -176,10 +176,10 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
     get successorId() {
       return current === engine ? successor?.id : undefined
     },
-    async read(tag, reads, options) {
+    async read(tag, reads) {
       await beforeRead()
       assertRouted(tag)
-      return current.read(tag, reads, options)
+      return current.read(tag, reads)
     },
     async *scan(tag, table) {
       await beforeRead()
@@ -187,7 +187,6 @@ export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'
       yield* current.scan(tag, table)
     },
     tables: () => current.tables(),
-    histories: async () => (await current.histories?.()) ?? [],
     async usedShares() {
       await beforeRead()
       const isCopied = successor !== undefined && current === engine && (await readMove(engine, 'phase')) !== undefined

@@ -14,27 +14,6 @@ export const heartbeats = 'heartbeats'
 /** `day`: the latest day that any process has observed. `time`: that of the last heartbeat in ms since 1970, as StoreClock reads it. */
 export const recorded = 'time'
 
-/** The histories of the engine, and the processes that have confirmed one: LeaseBarrier. */
-export const histories = 'histories'
-export const confirmations = 'confirmations'
-/** Since then credits are leased in a history. */
-export const openedText = (clockNow: number): string => `open ${clockNow}`
-export const isOpen = (text: string): boolean => text.startsWith('open ')
-
-/** The tables of the tag at one moment. */
-export interface ProcessTable {
-  readonly clockNow: number
-  /** Undefined where the engine does not tell. */
-  readonly history: string | undefined
-  /** Heartbeats by process. */
-  readonly rows: ReadonlyMap<string, string>
-  /** The table `time`: empty until a process has sent a heartbeat. */
-  readonly times: ReadonlyMap<string, string>
-  readonly live: readonly string[]
-  readonly histories: ReadonlyMap<string, string>
-  readonly confirmations: ReadonlySet<string>
-}
-
 /** The store's time, and the range of the engine's clock in which `today` is right. */
 interface CurrentDay extends StoreDay, Required<Pick<Commit, 'during'>> {
   readonly now: number
@@ -49,8 +28,6 @@ export class StoreDays {
   readonly #storeClock: StoreClock
   #latestDay = 0
   #isClockFollowed = true
-  /** This process has found a heartbeat of any process. */
-  #wasUsed = false
 
   constructor(engine: Engine, clock: Pick<Clock, 'monotonic'>) {
     this.#engine = engine
@@ -74,22 +51,14 @@ export class StoreDays {
 
   /** The day, and the processes that live, each with the id of the successor that it knows. */
   async live(): Promise<StoreDay & { readonly processes: ReadonlyMap<string, string | undefined> }> {
-    const { day, table } = await this.#read()
-    const { live, rows } = table
+    const { day, live, rows } = await this.#read()
     return { ...day, processes: new Map(live.map(process => [process, rows.get(process)?.split(' ')[2]])) }
   }
 
-  /** `table` is what it has read before it was written. */
-  async heartbeat(process: string): Promise<HeartbeatResponse & { readonly table: ProcessTable }> {
+  async heartbeat(process: string): Promise<HeartbeatResponse> {
     return retryCommit(async () => {
-      const wasUsed = this.#wasUsed
-      const { latestDay, day, table } = await this.#read()
-      const { clockNow, history, rows, live } = table
-      // A store that has not been used yet has lost nothing.
-      const unused = latestDay === undefined && !wasUsed ? ((await this.#engine.histories?.().catch(() => [])) ?? []) : []
-      // Until then others may still add those that they know.
-      const isSettled = history === undefined || isOpen(table.histories.get(history) ?? '')
-      const dead = [...rows.keys()].filter(each => isSettled && !live.includes(each) && each !== process)
+      const { clockNow, latestDay, day, rows, live } = await this.#read()
+      const dead = [...rows.keys()].filter(each => !live.includes(each) && each !== process)
       const { isDone } = await this.#engine.commit(processesTag, {
         guards: [{ table: recorded, field: 'day', is: latestDay }],
         puts: [
@@ -100,13 +69,11 @@ export class StoreDays {
             field: process,
             value: [clockNow, pid, this.#engine.successorId].filter(part => part !== undefined).join(' '),
           },
-          ...unused.map(field => ({ table: histories, field, value: openedText(clockNow) })),
         ],
         dels: dead.map(field => ({ table: heartbeats, field })),
       })
       const { today, endsInMs, ignoredJumpMs } = day
-      const liveProcesses = new Set([...live, process]).size
-      return isDone ? { result: { today, endsInMs, ignoredJumpMs, liveProcesses, table } } : undefined
+      return isDone ? { result: { today, endsInMs, ignoredJumpMs, liveProcesses: new Set([...live, process]).size } } : undefined
     })
   }
 
@@ -116,8 +83,7 @@ export class StoreDays {
 
   /** Makes the day of the engine's clock that of the store. */
   async reset(): Promise<{ readonly from: number; readonly to: number }> {
-    const { table, day } = await this.#read()
-    const { clockNow } = table
+    const { clockNow, day } = await this.#read()
     const to = Math.floor(clockNow / dayMs)
     await this.#engine.commit(processesTag, {
       puts: [
@@ -129,28 +95,15 @@ export class StoreDays {
     return { from: day.today, to }
   }
 
-  /** Without following the clock. */
-  async readProcesses(): Promise<ProcessTable> {
-    const names = [heartbeats, recorded, histories, confirmations]
-    const { clockNow, history, tables } = await this.#engine.read(
-      processesTag,
-      names.map(table => ({ table })),
-      { tellsHistory: true },
-    )
-    const [rows = noRows, times = noRows, foundHistories = noRows, confirmed = noRows] = tables
-    const live = [...rows].filter(([, text]) => this.#isLive(text, clockNow)).map(([process]) => process)
-    return { clockNow, history, rows, times, live, histories: foundHistories, confirmations: new Set(confirmed.keys()) }
-  }
-
   async #read() {
-    const table = await this.readProcesses()
-    const { clockNow, times, live } = table
+    const { clockNow, tables } = await this.#engine.read(processesTag, [{ table: heartbeats }, { table: recorded }])
+    const [rows = new Map<string, string>(), times = new Map<string, string>()] = tables
+    const live = [...rows].filter(([, text]) => this.#isLive(text, clockNow)).map(([process]) => process)
     const latestDay = times.get('day')
-    this.#wasUsed ||= latestDay !== undefined
     if (latestDay !== undefined) this.#latestDay = Math.max(this.#latestDay, Number(latestDay))
     const time = times.get('time')
     const day = this.#follow(clockNow, time === undefined ? undefined : Number(time), () => live.length > 0)
-    return { table, latestDay, day }
+    return { clockNow, rows, live, latestDay, day }
   }
 
   /** Heartbeats are by the engine's clock, also where it is wrong: after a jump all count as dead until their next, and lose no credits by that. */
@@ -166,7 +119,5 @@ export class StoreDays {
     return { now, ignoredJumpMs, today: this.#latestDay, endsInMs: (this.#latestDay + 1) * dayMs - now }
   }
 }
-
-const noRows: ReadonlyMap<string, string> = new Map()
 
 const anyTime = { fromMs: -Infinity, toMs: Infinity }

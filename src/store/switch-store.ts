@@ -8,7 +8,6 @@ import { beginCopy, concurrently, countAccounts, fixedTags, inParts } from './co
 import type { CopyProgress, CopySummary, StoreCopy } from './copy-store.ts'
 import { readTable } from './engine.ts'
 import type { Engine } from './engine.ts'
-import { putOpenHistories } from './lease-barrier.ts'
 import { ledgerTables } from './ledger.ts'
 import {
   assertInUse,
@@ -312,8 +311,7 @@ class StoreSwitch {
   async #sealProcesses(): Promise<boolean> {
     const { to, toId, phase } = this.#parts
     const times = await readTable(this.#from, processesTag, recorded)
-    const puts = Array.from(times, ([field, value]) => ({ table: recorded, field, value }))
-    await to.commit(processesTag, { puts: [...puts, ...(await putOpenHistories(to))] })
+    await to.commit(processesTag, { puts: Array.from(times, ([field, value]) => ({ table: recorded, field, value })) })
     const guards = [phase.guard, { table: recorded, field: 'day', is: times.get('day') }]
     const { isDone, found } = await this.#from.commit(processesTag, {
       guards,

@@ -138,13 +138,6 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/store/redis/redis-store.test.ts'],
   },
   {
-    rule: 'a Redis that comes back with older data grants no credits before all gateways have written their leases again',
-    file: 'src/store/lease-barrier.ts',
-    text: 'isCertain && table.live.every(process => isConfirmed(table, history, process))',
-    broken: 'isCertain',
-    tests: ['test/store/redis/lease-barrier.test.ts'],
-  },
-  {
     rule: 'a key that was refused as revoked stays revoked',
     file: 'src/services/accounts/index.ts',
     text: '|| !cache.isRevoked(text, version)',

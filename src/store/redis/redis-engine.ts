@@ -30,16 +30,10 @@ if not now then
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 reply[3] = string.format('%.0f', now)
-reply[4] = ''
-local function history()
-  local info = redis.pcall('INFO', 'replication')
-  return type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or ''
-end
 `
 
-/** KEYS: the tables. ARGV: `tell`, or an empty text; then, for each table the number of fields, -1 for all, and the fields; or -2, and the member of the rows before that names them. */
+/** KEYS: the tables. ARGV: for each table the number of fields, -1 for all, and the fields; or -2, and the member of the rows before that names them. */
 const readTables = script(`${begin}
-if take() == 'tell' then reply[4] = history() end
 for i = 1, #KEYS do
   local count = tonumber(take())
   local rows = {}
@@ -47,8 +41,8 @@ for i = 1, #KEYS do
     rows = redis.call('HGETALL', KEYS[i])
   else
     local member = count == -2 and take()
-    for j = 1, member and #reply[i + 3] / 2 or count do
-      local field = member and cjson.decode(reply[i + 3][2 * j])[member] or take()
+    for j = 1, member and #reply[i + 2] / 2 or count do
+      local field = member and cjson.decode(reply[i + 2][2 * j])[member] or take()
       local value = redis.call('HGET', KEYS[i], field)
       if value then
         rows[#rows + 1] = field
@@ -56,14 +50,13 @@ for i = 1, #KEYS do
       end
     end
   end
-  reply[i + 4] = rows
+  reply[i + 3] = rows
 end
 return reply
 `)
 
 /**
- * Engine.commit(). KEYS: the tables, which ARGV names by their position. ARGV: the range of time, or empty texts; the histories, each between
- * spaces, or an empty text; then, each list after its
+ * Engine.commit(). KEYS: the tables, which ARGV names by their position. ARGV: the range of time, or empty texts; then, each list after its
  * length, guards (table, field, kind, value), puts (table, field, value), adds and sums (the same), dels (table, field), drops (table); then the
  * channel, or an empty text, and the message. The first write is one that Redis refuses without memory: later ones of a script are not.
  * Most numbers of a sum are 0, the buckets of latencies: to format them too would take a third of the time.
@@ -71,11 +64,6 @@ return reply
 const commitTables = script(`${begin}
 local fromMs, toMs = tonumber(take()), tonumber(take())
 if fromMs and (now < fromMs or now >= toMs) then reply[2] = 0 end
-local histories = take()
-if histories ~= '' then
-  reply[4] = history()
-  if not string.find(histories, ' ' .. reply[4] .. ' ', 1, true) then reply[2] = 0 end
-end
 local function key() return KEYS[tonumber(take())] end
 local concat = table.concat
 for _ = 1, take() do
@@ -132,22 +120,21 @@ export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, 
       ? await (await changes.client()).runReplicatedScript(runnable, keys, allArgs)
       : await redis.runScript(runnable, keys, allArgs)
     if (!Array.isArray(reply) || reply[0] !== id) throw outOfSyncError()
-    const [, isDone, clockNow, history, ...rest] = reply as [string, number, string, string, ...unknown[]] // as both scripts return them
-    return { isDone: isDone === 1, clockNow: Number(clockNow), history: history || undefined, rest }
+    const [, isDone, clockNow, ...rest] = reply as [string, number, string, ...unknown[]] // as both scripts return them
+    return { isDone: isDone === 1, clockNow: Number(clockNow), rest }
   }
   return {
     // A lease costs a round trip over the network.
     horizonMs: 10_000,
     warnings,
     usedShares: () => readUsedShares(redis),
-    histories: async () => (await redis.infos('replication')).flatMap(info => /^master_replid:(\w+)/m.exec(info)?.[1] ?? []),
     usageTags,
     usageTagOf,
-    async read(tag, reads, { tellsHistory = false } = {}) {
-      const args = [tellsHistory ? 'tell' : '', ...reads.flatMap(formatFields)]
+    async read(tag, reads) {
+      const args = reads.flatMap(formatFields)
       const keys = reads.map(({ table }) => tableKey(tag, table))
-      const { clockNow, history, rest } = await run(readTables, keys, args)
-      return { clockNow, history, tables: rest.map(rows => new Map(parsePairs(rows))) }
+      const { clockNow, rest } = await run(readTables, keys, args)
+      return { clockNow, tables: rest.map(rows => new Map(parsePairs(rows))) }
     },
     async *scan(tag, table) {
       yield* scanTable(redis, tag, table)
@@ -161,13 +148,13 @@ export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, 
     async commit(tag, commit) {
       const { keys, args } = formatCommit(tag, commit)
       // Also one that fails may be written.
-      const { notifies, isReplicated } = commit
+      const { notifies } = commit
       const notify = notifies === undefined ? () => undefined : () => feed.notify(notifies)
       const channel = notifies === undefined ? '' : feed.channel
       // A key that was revoked must not be valid again on the replica that takes the place of this Redis.
-      const committed = run(commitTables, keys, [...args, channel, `${feed.publisherId} ${notifies}`], isReplicated)
-      const { isDone, clockNow, history, rest } = await committed.finally(notify)
-      return { isDone, clockNow, history, found: rest.map(value => (value === null ? undefined : String(value))) }
+      const committed = run(commitTables, keys, [...args, channel, `${feed.publisherId} ${notifies}`], notifies !== undefined)
+      const { isDone, clockNow, rest } = await committed.finally(notify)
+      return { isDone, clockNow, found: rest.map(value => (value === null ? undefined : String(value))) }
     },
     watch: feed.subscribe,
     // It may run on another machine.
@@ -208,7 +195,6 @@ interface RedisEngineOptions {
 interface ScriptReply {
   readonly isDone: boolean
   readonly clockNow: number
-  readonly history: string | undefined
   readonly rest: readonly unknown[]
 }
 
@@ -231,7 +217,7 @@ const formatFields = ({ fields }: TableRead): readonly string[] => {
   return 'member' in fields ? ['-2', fields.member] : [`${fields.length}`, ...fields]
 }
 
-const formatCommit = (tag: string, { guards = [], during, histories, puts = [], adds = [], sums = [], dels = [], drops = [] }: Commit) => {
+const formatCommit = (tag: string, { guards = [], during, puts = [], adds = [], sums = [], dels = [], drops = [] }: Commit) => {
   const positions = new Map<string, string>()
   const position = (table: string): string => {
     const known = positions.get(table) ?? `${positions.size + 1}`
@@ -239,8 +225,7 @@ const formatCommit = (tag: string, { guards = [], during, histories, puts = [], 
     return known
   }
   const args: string[] = during === undefined || during.toMs === Infinity ? ['', ''] : [`${during.fromMs}`, `${during.toMs}`]
-  // A history that is not told, an empty text, is among them.
-  args.push(histories === undefined ? '' : `  ${histories.join(' ')} `, `${guards.length}`)
+  args.push(`${guards.length}`)
   for (const guard of guards) {
     args.push(position(guard.table), guard.field)
     if ('atMost' in guard) args.push('atMost', guard.atMost === Infinity ? 'inf' : `${guard.atMost}`)

@@ -124,7 +124,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
       [40, 40],
       [40, 40],
       [10, 10],
-      [70, 70],
+      [0, 0],
     ])
     const loseIdle = () => redis.send('DEL', `tollgate:{acc_idle}:day:${day}`)
     await loseIdle()
