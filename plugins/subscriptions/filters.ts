@@ -333,7 +333,10 @@ export class Filters {
 
   async #put(filter: Filter): Promise<boolean> {
     const { id, account, topic, firstBlock, position } = filter
-    if (!isAboutBlocks(topic.kind)) return this.#pending.set(id, filter).size > 0
+    if (!isAboutBlocks(topic.kind)) {
+      this.#pending.set(id, filter)
+      return true
+    }
     const { filterRecords, network, clock } = this.#options
     const request = topic.kind === 'logs' ? topic.request : null
     const value = { network: network.name, kind: topic.kind, request, firstBlock, position: { ...position } }

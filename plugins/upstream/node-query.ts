@@ -32,8 +32,8 @@ export interface OpenQuery extends Omit<BlockQuery, 'sendRequest'> {
   cancel(): void
 }
 
-/** Requests are sent within what is left of the query's time, and fail with `timeout` then, until the caller disconnects or the query is canceled. */
-export const openDeadline = (query: BlockQuery, clock: Clock, timeout: Failure): OpenQuery => {
+/** Requests are sent within what is left of the query's time, and fail with what `createTimeout` returns then, until the caller disconnects or the query is canceled. */
+export const openDeadline = (query: BlockQuery, clock: Clock, createTimeout: () => Failure): OpenQuery => {
   const { sendRequest, limits } = query
   const cancellation = new Cancellation()
   const deadlineAt = clock.monotonic() + limits.timeoutMs
@@ -42,7 +42,7 @@ export const openDeadline = (query: BlockQuery, clock: Clock, timeout: Failure):
     ...query,
     async sendRequest(request) {
       const timeoutMs = deadlineAt - clock.monotonic()
-      if (timeoutMs <= 0) return timeout
+      if (timeoutMs <= 0) return createTimeout()
       return sendRequest(request, { ...limits, timeoutMs, signal: cancellation })
     },
     cancel() {

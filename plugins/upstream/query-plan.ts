@@ -119,7 +119,7 @@ const mayNeedChunks = ({ request, blocks, target }: BlockQuery): boolean => {
 const runPlan = async (query: BlockQuery, services: PlanServices): Promise<Reply> => {
   const { clock, results } = services
   const { maxBlocks } = query.method
-  const openQuery = openDeadline(query, clock, timeoutBetweenRequests(query.target, query))
+  const openQuery = openDeadline(query, clock, () => timeoutBetweenRequests(query.target, query))
   const { sendRequest, target } = openQuery
   try {
     const plan = await (maxBlocks === undefined ? planChunks(openQuery, services) : planNumbers(openQuery, maxBlocks, services))

@@ -2,7 +2,7 @@ import type { Clock } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
 
-/** A value that is told: the other process needs the newest. */
+/** A value that is sent: the other process needs the newest. */
 export interface ChannelTopic<Value> {
   readonly value: Value
 }
@@ -76,8 +76,8 @@ interface ChannelOptions<Sent> {
  * One end of the channel between two processes. The other one may not read for long, because it is stopped or busy. While its pipe is full, messages
  * wait here, one for each name and key: the memory that such a process costs is bounded, and it reads the newest values afterwards.
  *
- * Order: a value that takes the place of an older one is sent after all that waits, as it may depend on that. A reply comes after what was told before
- * it, and before what is told later; no more replies wait than the other process has sent calls.
+ * Order: a value that takes the place of an older one is sent after all that waits, as it may depend on that. A reply comes after what was sent before
+ * it, and before what is sent later; no more replies wait than the other process has sent calls.
  */
 export class Channel<Sent, Received> implements Sender<Sent> {
   readonly #options: ChannelOptions<Sent>

@@ -22,7 +22,7 @@ export class WorkerNetworks implements HeadsSource {
       reply()
     },
     shared: ({ network, version }) => this.#newest(network)?.reports.setSharedVersion(version),
-    // Also to heads that are not the newest: they are told that their feeds have ended, as the primary follows the network otherwise.
+    // Also for heads that are not the newest: their feeds end, as the primary follows the network otherwise.
     feed: ({ network, feed, run, steps }) => this.#heads.get(network)?.forEach(({ feeds }) => feeds.handle(feed, run, steps)),
   }
   /**

@@ -67,7 +67,8 @@ export const buildNetwork = async (
 ): Promise<{ readonly network?: Network; readonly problems: readonly Problem[] }> => {
   const problems: Problem[] = []
   const stages: PipelineStage[] = []
-  const sharer = config.steps[sharerIndexOf(config.steps)]
+  const sharerIndex = sharerIndexOf(config.steps)
+  const sharer = config.steps[sharerIndex]
   const singletons = host.singletons.newReferences()
   holdSeries(config, host, singletons)
   const heads = openNetworkHeads(config, host, singletons)
@@ -82,7 +83,7 @@ export const buildNetwork = async (
     try {
       const stage = createStage(step, servicesOf(step, i), calls, host.checksContext)
       stages.push({ step, stage })
-      if (sharer !== undefined && i > config.steps.indexOf(sharer)) refuseAdmit(stage, sharer)
+      if (sharer !== undefined && i > sharerIndex) refuseAdmit(stage, sharer)
     } catch (error) {
       const issues = error instanceof Misconfigured ? error.issues : [{ path: [], message: describeCreateError(error, step) }]
       problems.push(...issues.map(issue => step.problemAt(issue.path, `${step.name}: ${issue.message}`)))

@@ -73,7 +73,7 @@ t.test('one reply answers all calls that became one message, and no other', asyn
   t.same(await first, ['first'])
 })
 
-t.test('a reply comes behind what was told before it, and before what is told later, though all wait', async t => {
+t.test('a reply comes behind what was sent before it, and before what is sent later, though all wait', async t => {
   const { client, server, updates, replies, deliverUp, deliverDown } = open()
   const seen: unknown[] = []
   for (const i of [1, 2]) {

@@ -594,7 +594,7 @@ t.test('the timeout is for the whole query', async t => {
     },
     { maxRange: 1, clock },
   )
-  t.match(reply, { kind: 'timeout', error: { code: -32005, message: 'query timeout exceeded' } })
+  t.match(reply, { kind: 'timeout', fault: 'upstream', error: { code: -32005, message: 'query timeout exceeded' } })
   t.same(timeouts, [10_000, 8500, 7000, 5500, 4000, 2500, 1000])
   t.equal(requests.length, 7, 'no chunk is requested after the timeout')
 })
