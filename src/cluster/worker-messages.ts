@@ -183,9 +183,10 @@ export const toWorkerRules: QueueRules<ToWorker> = {
       return { ...newer, ...(recentBlocks && { recentBlocks }) }
     },
   },
+  // Another run does not hide the end of the one before: a reload opens the heads of a network beside those that are served.
   feed: {
-    ...perFeed,
-    merge: (older, newer) => (older.run === newer.run ? { ...newer, steps: joinSteps(older.steps, newer.steps) } : newer),
+    key: ({ network, feed, run }) => `${network} ${feed} ${run}`,
+    merge: (older, newer) => ({ ...newer, steps: joinSteps(older.steps, newer.steps) }),
   },
 }
 

@@ -182,6 +182,32 @@ t.test('a feed of the primary', async t => {
     t.same(seen, ['end', 1])
   })
 
+  t.test('that ends with the heads of a reload ends for those before too, though their worker is busy', async t => {
+    const { broadcast, feeds, clock } = openCluster(0)
+    const blocked: (() => void)[] = []
+    const { worker, primary } = connectWorker(clock, { down: (deliver, onSent) => void blocked.push(onSent, deliver) })
+    const unblock = (): void => {
+      while (blocked.length > 0) blocked.shift()?.()
+    }
+    worker.handle({ startFeed: (start, reply) => void broadcast.startFeed(worker, start, reply) })
+    const [running, reloaded] = [openWorkerFeeds(clock, primary), openWorkerFeeds(clock, primary)]
+    primary.handle({
+      feed({ feed, run, steps }) {
+        for (const { workerFeeds } of [running, reloaded]) workerFeeds.handle(feed, run, steps)
+      },
+    })
+    const { isStarted } = running.listen()
+    await settle()
+    unblock()
+    t.equal(await isStarted, true)
+    feeds.headers.publish(updateOf(1))
+    broadcast.stop()
+    reloaded.listen()
+    broadcast.stop()
+    unblock()
+    t.same([running.seen, reloaded.seen], [[1, 'end'], ['end']])
+  })
+
   t.test('that a worker stops and starts again does not bring what was on its way before', async t => {
     const { feeds, workers } = openCluster(2)
     const [worker, other] = workers
