@@ -5,7 +5,7 @@ import type { DirectNext } from '../plugin/direct-stage.ts'
 import type { RefusalKind } from '../plugin/error-table.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import { copyReply, isFailure, refuse } from '../plugin/reply.ts'
-import type { Failure, Reply } from '../plugin/reply.ts'
+import type { Failure, Refusal, Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
@@ -272,7 +272,7 @@ const isInvalidRequest = (reply: Reply): reply is Failure => isFailure(reply) &&
 
 interface Replacement {
   readonly request: IncomingRequest
-  readonly refusal: Failure
+  readonly refusal: Refusal
   /** What the call has come to, if it has run. Its charge is kept if a node answered it and the batch is too large, else it is refunded. */
   readonly replaced: HandledRequest | undefined
 }
@@ -287,14 +287,14 @@ const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: R
     if (isPaid) {
       charge?.keep(refusal.kind)
       reply = copyReply(refusal, { credits, quota })
-    } else if (refusal.kind !== 'node') charge?.refund(refusal.kind)
+    } else charge?.refund(refusal.kind)
   } catch (bug) {
     reply = logBug(handler.log, origin, bug, request.message)
   }
   return { reply, body: serializeUnlessNotification(request.id, reply), durationMs: replaced?.durationMs }
 }
 
-const logBug = (log: Log, { requestId, network }: FailedOrigin, bug: unknown, message?: Json): Failure => {
+const logBug = (log: Log, { requestId, network }: FailedOrigin, bug: unknown, message?: Json): Refusal => {
   const stack = bug instanceof Error ? bug.stack : inspect(bug)
   const ofPlugin = bug instanceof PluginFault ? { plugin: bug.plugin, location: bug.location } : {}
   const method = cutAndMaskKeys(methodNameOf(message) ?? '', maxLoggedMethodChars) || undefined

@@ -1,6 +1,6 @@
 import type { Signal, Origin } from '../plugin/call.ts'
 import { isFailure, refuse } from '../plugin/reply.ts'
-import type { Failure, Reply } from '../plugin/reply.ts'
+import type { Refusal, Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 import type { MaybePromise } from '../util/async.ts'
@@ -43,7 +43,7 @@ interface BatchOptions<Call, Handled extends HandledCall> {
   /** Runs one call; never rejects. */
   handle(call: Call): MaybePromise<Handled>
   /** The call gets the refusal, in place of what has been handled if it has run. Never throws. */
-  replace(call: Call, refusal: Failure, handled?: Handled): Handled
+  replace(call: Call, refusal: Refusal, handled?: Handled): Handled
 }
 
 /**
@@ -81,7 +81,7 @@ class RunningBatch<Call, Handled extends HandledCall> {
   #nextPosition = 0
   #remainingBytes: number
   /** Something did not fit: what the calls get that have not begun. */
-  #exhausted: Failure | undefined
+  #exhausted: Refusal | undefined
   /** Of calls that have begun, since the last turn. */
   #usedUnits = 0
   /** What all calls that have not begun wait for. */
@@ -160,7 +160,7 @@ class RunningBatch<Call, Handled extends HandledCall> {
   }
 
   /** Why no further call begins. */
-  #refusal(): Failure | undefined {
+  #refusal(): Refusal | undefined {
     return this.#exhausted ?? (this.#options.signal.aborted ? disconnected : undefined)
   }
 

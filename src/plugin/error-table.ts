@@ -4,7 +4,7 @@ export type Source = 'gateway' | 'local' | 'cache' | 'node' | 'partner'
 /** Whose fault an error is. Circuit breakers count `upstream`; credits are refunded for all but `caller`. */
 export type Fault = 'caller' | 'upstream' | 'gateway'
 
-interface Refusal {
+interface RefusalRow {
   readonly status: number
   readonly code: number
   readonly message: string
@@ -12,7 +12,7 @@ interface Refusal {
   readonly source: Source
 }
 
-const refusal = (status: number, code: number, message: string, fault: Fault = 'caller', source: Source = 'gateway'): Refusal => ({
+const refusal = (status: number, code: number, message: string, fault: Fault = 'caller', source: Source = 'gateway'): RefusalRow => ({
   status,
   code,
   message,
@@ -53,7 +53,7 @@ export const refusals = {
   malformed: refusal(400, -32600, 'the HTTP message is malformed'),
   late: refusal(408, -32600, 'the request took too long to arrive'),
   headersTooLarge: refusal(431, -32600, 'the headers are too large'),
-} as const satisfies Record<string, Refusal>
+} as const satisfies Record<string, RefusalRow>
 
 /** The name of a refusal, such as `forbidden`. */
 export type RefusalKind = keyof typeof refusals

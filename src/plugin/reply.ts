@@ -122,6 +122,11 @@ export interface Failure extends ReplyMetadata {
   readonly unresponsive?: true | undefined
 }
 
+/** A failure of one of the kinds in `refusals`. */
+export interface Refusal extends Failure {
+  readonly kind: RefusalKind
+}
+
 /** What a handler returns: the outcome of a call. */
 export type Reply = Result | Failure
 
@@ -136,7 +141,7 @@ export interface RefusalDetails
 }
 
 /** A failure of one of the kinds in `refusals`, such as `refuse('forbidden', { message, data })`. */
-export const refuse = (kind: RefusalKind, details: RefusalDetails = {}): Failure => {
+export const refuse = (kind: RefusalKind, details: RefusalDetails = {}): Refusal => {
   // A plugin in JavaScript may name a kind that is none.
   if (!Object.hasOwn(refusals, kind)) {
     const { fault, fix } = explainUnknownRefusal(kind)
