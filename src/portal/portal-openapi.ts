@@ -121,10 +121,10 @@ const networkStatus = {
       'Days (UTC) of the last 90 with outages that gateways on the store have seen, in order; null while the store cannot be read.',
   },
   outagesSince: { type: ['string', 'null'], description: 'The first day (UTC) whose outages are recorded; null before there is one.' },
-  unmeasuredDays: {
+  unobservedDays: {
     ...listOf(object({ from: text, to: text })),
     description:
-      'Days (UTC) since then, of the last 90, on which no gateway has looked at the network, as it had no calls: each gap from its first to its last day.',
+      'Days (UTC) since then, of the last 90, on which no gateway has observed the network, as it had no calls: each gap from its first to its last day.',
   },
   observedSeconds: {
     oneOf: [object({ last24Hours: count, last90Days: count }), { type: 'null' }],

@@ -19,7 +19,7 @@ import {
   openOutageHistory,
   outageDaysOf,
   recordOutage,
-  unmeasuredDaysOf,
+  unobservedDaysOf,
 } from '../../src/portal/alerts/outage-days.ts'
 import { formatMessage } from '../../src/portal/alerts/message-format.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
@@ -843,13 +843,13 @@ t.test('the first day whose outages are recorded is known for each network, for 
   t.equal(await first(), day)
 })
 
-t.test('of days on which no gateway has looked at a network nothing is known, and a gateway looks while there are calls', async t => {
+t.test('of days on which no gateway has observed a network nothing is known, and a gateway observes it while there are calls', async t => {
   const scenario = await new AlertScenario(t).open()
   const { clock, store } = scenario
-  const unmeasured = async () => unmeasuredDaysOf((await openOutageHistory(store, clock)())?.get('devnet') ?? [], clock.now())
+  const unobserved = async () => unobservedDaysOf((await openOutageHistory(store, clock)())?.get('devnet') ?? [], clock.now())
   const gaps = (...days: readonly (readonly [from: number, to: number])[]) =>
     days.map(([from, to]) => ({ from: `2026-01-${from}`, to: `2026-01-${to}` }))
-  t.same(await unmeasured(), [], 'before the first day there is no gap')
+  t.same(await unobserved(), [], 'before the first day there is no gap')
   const states = { idle: 'unknown', used: 'ok' }
   const [idle, used] = [states.idle, states.used].map(state =>
     scenario.gateway({ networkStatuses: () => [{ name: 'devnet', state: state as 'ok' | 'unknown' }] }),
@@ -859,16 +859,16 @@ t.test('of days on which no gateway has looked at a network nothing is known, an
     await scenario.round(...gateways)
   }
   await roundOnDay(15, idle)
-  t.same(await unmeasured(), gaps([15, 15]))
+  t.same(await unobserved(), gaps([15, 15]))
   // Of two gateways one does the round; the other one has the calls.
   await roundOnDay(16, idle, used)
   await roundOnDay(19, used)
   await roundOnDay(21, idle)
-  t.same(await unmeasured(), gaps([15, 15], [17, 18], [20, 21]))
+  t.same(await unobserved(), gaps([15, 15], [17, 18], [20, 21]))
   await recordOutage(store, { network: 'devnet', kind: 'down', began: Date.UTC(2026, 0, 17), ended: Date.UTC(2026, 0, 17, 1) })
-  t.same(await unmeasured(), gaps([15, 15], [18, 18], [20, 21]), 'what had an outage was looked at')
+  t.same(await unobserved(), gaps([15, 15], [18, 18], [20, 21]), 'what had an outage was observed')
   await scenario.round(used)
-  t.same(await unmeasured(), gaps([15, 15], [18, 18], [20, 20]))
+  t.same(await unobserved(), gaps([15, 15], [18, 18], [20, 20]))
 })
 
 t.test('of a network the time is known in which some gateway has observed it, and no other time has no outage', async t => {
@@ -886,7 +886,7 @@ t.test('of a network the time is known in which some gateway has observed it, an
   }
   const [noon, hourMs] = [Date.UTC(2026, 0, 15, 12), 3_600_000]
   await roundsUntil(noon + hourMs)
-  t.same(await observed(), { last24Hours: 0, last90Days: 0 }, 'nobody looks without calls')
+  t.same(await observed(), { last24Hours: 0, last90Days: 0 }, 'nobody observes it without calls')
   state = 'ok'
   await roundsUntil(noon + 2 * hourMs)
   const after = (await observed()).last24Hours

@@ -612,7 +612,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.match(await page.textContent('section[aria-label=devnet] .incidents'), 'Last 24 hours: no data')
     // A store that has just been made.
     await page.waitForSelector('.uptime p:text-matches("^Since 20[-0-9]{8}: no data$")')
-    t.ok(await page.isVisible('.uptime .unwatched'))
+    t.ok(await page.isVisible('.uptime .unobserved'))
     await page.waitForSelector('.banner:has-text("devnet is idle: it is checked with the next call.")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
@@ -636,7 +636,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
               { state: 'degraded', because: 'slow', began: '2026-01-15T09:00:00.000Z', ended: '2026-01-15T09:10:00.000Z' },
             ],
             outagesSince: '2020-01-31',
-            unmeasuredDays: [{ from: isoDay(20), to: isoDay(11) }],
+            unobservedDays: [{ from: isoDay(20), to: isoDay(11) }],
             outageDays: [{ date: isoDay(5), downSeconds: 6_912, stalledSeconds: 0 }],
             observedSeconds: { last24Hours: 3_900, last90Days: 691_200 },
           },
@@ -652,8 +652,8 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.waitForSelector('.incidents p:text-is("Last 24 hours, observed for 1 h 5 min of 24 h")')
     await page.waitForSelector('.incidents li:has(.badge:text-is("degraded")):has-text("10 min, slow nodes")')
     t.match(await page.getAttribute('.uptime [role=img]', 'aria-label'), /^20[-0-9]{8}: 1 h 55 min$/)
-    t.equal(await page.locator('.uptime .unwatched').count(), 1)
-    t.equal(await page.getAttribute('.uptime .unwatched', 'title'), `${isoDay(20)} – ${isoDay(11)}: no data`)
+    t.equal(await page.locator('.uptime .unobserved').count(), 1)
+    t.equal(await page.getAttribute('.uptime .unobserved', 'title'), `${isoDay(20)} – ${isoDay(11)}: no data`)
     await page.waitForSelector('.incidents li:has-text("no new blocks"):has-text("10:02:05 UTC"):has-text("2 min")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)

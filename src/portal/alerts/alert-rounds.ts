@@ -79,7 +79,7 @@ export class AlertRounds {
   readonly #operatorAlerts: OperatorAlerts | undefined
   readonly #inFlight = new Map<string, Promise<void>>()
   /** Networks whose first day is in the store, and the last step of time in which each was observed. */
-  readonly #watched = new Map<string, number | undefined>()
+  readonly #observed = new Map<string, number | undefined>()
   #isStopped = false
 
   constructor(options: AlertOptions) {
@@ -95,7 +95,7 @@ export class AlertRounds {
   async run(): Promise<void> {
     const { store } = this.#options
     await this.#incidents.report()
-    await this.#watch()
+    await this.#observe()
     const names = this.#options.networkNames()
     // Never released: the next round is due when the lock ends.
     if ((await tryLock(this.#options, this.#lockOf(names), roundIntervalMs - 1)) === undefined) return
@@ -133,18 +133,18 @@ export class AlertRounds {
   }
 
   /** Each gateway: a network may have its calls at another one. */
-  async #watch(): Promise<void> {
+  async #observe(): Promise<void> {
     const { store, clock, networkNames, networkStatuses } = this.#options
     const now = clock.now()
     const step = observationStepOf(now)
     const names = networkNames()
-    const added = names.filter(name => !this.#watched.has(name))
+    const added = names.filter(name => !this.#observed.has(name))
     await Promise.all(added.map(name => recordFirstDay(store, name, now)))
-    for (const name of added) this.#watched.set(name, undefined)
-    if (names.every(name => this.#watched.get(name) === step)) return
-    const observed = (await networkStatuses()).filter(({ name, state }) => state !== 'unknown' && this.#watched.get(name) !== step)
+    for (const name of added) this.#observed.set(name, undefined)
+    if (names.every(name => this.#observed.get(name) === step)) return
+    const observed = (await networkStatuses()).filter(({ name, state }) => state !== 'unknown' && this.#observed.get(name) !== step)
     await Promise.all(observed.map(({ name }) => recordObserved(store, name, now)))
-    for (const { name } of observed) this.#watched.set(name, step)
+    for (const { name } of observed) this.#observed.set(name, step)
   }
 
   /** Waits for what is being sent, which is aborted. */

@@ -58,7 +58,7 @@ export const recordFirstDay = async (store: Pick<RecordStore, 'addRecord'>, netw
   await store.addRecord('outage', firstDayRecord(network, { network, day: Math.floor(now / dayMs), outages: [] }))
 }
 
-/** Now a gateway knows how the network is: without calls, nobody looks. */
+/** Now a gateway knows how the network is: without calls, none observes it. */
 export const recordObserved = async (store: OutageStore, network: string, now: number): Promise<void> => {
   const day = Math.floor(now / dayMs)
   const step = 1n << BigInt(observationStepOf(now) % stepsPerDay)
@@ -132,13 +132,13 @@ export const firstDayOf = (recorded: readonly RecordedDay[]): string | null =>
   recorded.length === 0 ? null : isoDate(Math.min(...recorded.map(({ day }) => day)) * dayMs)
 
 /** Days of which nothing is known (YYYY-MM-DD), from the first to the last of them. */
-export interface UnmeasuredDays {
+export interface UnobservedDays {
   readonly from: string
   readonly to: string
 }
 
 /** Of one network, since its first day, in the last 90: in order. */
-export const unmeasuredDaysOf = (recorded: readonly RecordedDay[], now: number): readonly UnmeasuredDays[] => {
+export const unobservedDaysOf = (recorded: readonly RecordedDay[], now: number): readonly UnobservedDays[] => {
   const today = Math.floor(now / dayMs)
   const known = new Set(
     recorded.flatMap(({ day, outages, observed = {} }) => [...Object.keys(observed).map(Number), ...(outages.length > 0 ? [day] : [])]),

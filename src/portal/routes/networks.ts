@@ -3,8 +3,8 @@ import type { NetworkRateLimits } from '../../services/rate-limit-options.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { networkIncidents, seenOutages } from '../alerts/network-incidents.ts'
 import type { NetworkIncident } from '../alerts/network-incidents.ts'
-import { firstDayOf, observedSecondsOf, outageDaysOf, unmeasuredDaysOf } from '../alerts/outage-days.ts'
-import type { ObservedSeconds, OutageDay, UnmeasuredDays } from '../alerts/outage-days.ts'
+import { firstDayOf, observedSecondsOf, outageDaysOf, unobservedDaysOf } from '../alerts/outage-days.ts'
+import type { ObservedSeconds, OutageDay, UnobservedDays } from '../alerts/outage-days.ts'
 import { notFound } from '../api-errors.ts'
 import { listOf, schemaRef } from '../openapi.ts'
 import type { PortalNetwork, PortalServices } from '../portal-services.ts'
@@ -25,8 +25,8 @@ export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId
   readonly outageDays: readonly OutageDay[] | null
   /** The first day (YYYY-MM-DD) whose outages are recorded; null before there is one. */
   readonly outagesSince: string | null
-  /** Days since then, of the last 90, on which no gateway has looked at the network, as it had no calls; in order. */
-  readonly unmeasuredDays: readonly UnmeasuredDays[]
+  /** Days since then, of the last 90, on which no gateway has observed the network, as it had no calls; in order. */
+  readonly unobservedDays: readonly UnobservedDays[]
   /** How long a gateway knew how the network was; null while the store cannot be read. */
   readonly observedSeconds: ObservedSeconds | null
 }
@@ -63,7 +63,7 @@ const rateLimitsJson = ({ account = {}, key = {}, ip = {} }: NetworkRateLimits):
   ipRate: ip.rate ?? null,
 })
 
-type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays' | 'outagesSince' | 'unmeasuredDays' | 'observedSeconds'>
+type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays' | 'outagesSince' | 'unobservedDays' | 'observedSeconds'>
 
 const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | undefined): StatusOfNow => {
   const { head, finalized = null, lastHead = null, state = 'unknown', nodes = 0, usableNodes = 0, upstreams = [] } = status ?? {}
@@ -102,7 +102,7 @@ const networksWithStatus = async (services: PortalServices) => {
         })),
         outageDays: history === undefined ? null : outageDaysOf(recorded, seenOutages(logged), now),
         outagesSince: firstDayOf(recorded),
-        unmeasuredDays: unmeasuredDaysOf(recorded, now),
+        unobservedDays: unobservedDaysOf(recorded, now),
         observedSeconds: history === undefined ? null : observedSecondsOf(recorded, now),
       },
     }

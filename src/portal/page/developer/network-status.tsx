@@ -127,37 +127,37 @@ const shownDays = 90
 const dayMs = 1_000 * daySeconds
 
 /** A bar for each day: how much of it had an outage that was seen. Its share is of the time that was observed. */
-const Uptime = ({ network: { outageDays, outagesSince, unmeasuredDays, observedSeconds } }: { readonly network: NetworkStatusJson }) => {
+const Uptime = ({ network: { outageDays, outagesSince, unobservedDays, observedSeconds } }: { readonly network: NetworkStatusJson }) => {
   if (outageDays === null || outagesSince === null || observedSeconds === null) return null
   const today = Math.floor(now.value / dayMs)
   const first = today - shownDays + 1
-  const watchedFrom = Math.max(first, dayOf(outagesSince))
-  const gaps = unmeasuredDays.map(({ from, to }) => ({ from: dayOf(from), to: dayOf(to), title: from === to ? from : `${from} – ${to}` }))
-  const unmeasured = gaps.reduce((sum, { from, to }) => sum + to + 1 - from, 0)
+  const observedFrom = Math.max(first, dayOf(outagesSince))
+  const gaps = unobservedDays.map(({ from, to }) => ({ from: dayOf(from), to: dayOf(to), title: from === to ? from : `${from} – ${to}` }))
+  const unobserved = gaps.reduce((sum, { from, to }) => sum + to + 1 - from, 0)
   const lost = outageDays.reduce((sum, { downSeconds, stalledSeconds }) => sum + downSeconds + stalledSeconds, 0)
   // An outage is known from its beginning on, and at once; that it was observed, a little later.
   const observed = Math.max(lost, observedSeconds.last90Days)
-  const elapsed = (now.value - watchedFrom * dayMs) / 1_000
+  const elapsed = (now.value - observedFrom * dayMs) / 1_000
   const days = outageDays.map(({ date, downSeconds, stalledSeconds }) => ({
     tone: downSeconds > 0 ? 'danger' : 'warn',
     ...{ left: shareOfDays(dayOf(date) - first), width: undefined, title: `${date}: ${formatAge((downSeconds + stalledSeconds) * 1_000)}` },
   }))
-  const unknown = [...(watchedFrom > first ? [{ from: first, to: watchedFrom - 1, title: '' }] : []), ...gaps].map(
+  const unknown = [...(observedFrom > first ? [{ from: first, to: observedFrom - 1, title: '' }] : []), ...gaps].map(
     ({ from, to, title }) => ({
-      ...{ tone: 'unwatched', left: shareOfDays(from - first), width: shareOfDays(to + 1 - from), title: `${title}: ${text.noData}` },
+      ...{ tone: 'unobserved', left: shareOfDays(from - first), width: shareOfDays(to + 1 - from), title: `${title}: ${text.noData}` },
     }),
   )
   return (
     <section class="uptime" aria-label={text.uptime}>
       <p class="help">
-        {watchedFrom === first ? text.uptime : `${text.since} ${outagesSince}`}
+        {observedFrom === first ? text.uptime : `${text.since} ${outagesSince}`}
         {describeObserved(observed, elapsed)}:{' '}
         {observed === 0
           ? text.noData
           : lost === 0
             ? text.noIncidents
             : `${formatAge(lost * 1_000)} ${text.ofOutage}, ${formatShare(observed - lost, observed)} ${text.withoutOutage}`}
-        {observed > 0 && unmeasured > 0 && `; ${text.noCalls} ${formatNumber(unmeasured)} ${unmeasured === 1 ? text.day : text.days}`}
+        {observed > 0 && unobserved > 0 && `; ${text.noCalls} ${formatNumber(unobserved)} ${unobserved === 1 ? text.day : text.days}`}
       </p>
       <div class="days" role="img" aria-label={days.length === 0 ? text.noIncidents : days.map(({ title }) => title).join('; ')}>
         {[...unknown, ...days].map(({ tone, left, width, title }) => (
