@@ -1017,7 +1017,7 @@ t.test('a node is drained by force alone where no other one gets calls of some c
   const noNewCalls = 'no new calls, as an operator has drained it'
   t.same(await getCalls({ a: { ...first, ...drained }, b: second }), [noNewCalls, 'all calls, as the only usable node'])
   t.same(await getCalls({ a: { ...first, ...keptFrom('all') }, b: second, c: third }), [
-    'no calls, or only those that no other node can answer, while it is down',
+    'none while it is down, except calls that no other node can answer',
     'calls first, as the first of 2 usable ones in the order',
     'calls that nodes before it do not answer in time, as number 2 of 2 usable ones in the order',
   ])

@@ -92,7 +92,7 @@ const describeTurn = (node: UpstreamStatus, { count, serving }: OwnNodes): strin
   if (condition === 'drained') return 'no new calls, as an operator has drained it'
   if (partner === true) return 'calls that no own node can answer, of plans with forwarding'
   if (turn === undefined || !serving.some(each => each.name === name))
-    return 'no calls, or only those that no other node can answer, while it is down'
+    return 'none while it is down, except calls that no other node can answer'
   return `${describeShare(turn, count, serving)}${describeLess(node)}`
 }
 

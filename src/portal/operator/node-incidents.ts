@@ -149,8 +149,8 @@ export class NodeIncidents {
     if (observed.has(key) || at <= now - incidentRetentionMs || (last !== undefined && at <= (last.ended ?? now))) return
     this.#recordObserved(key, { ...past, since: at }, at)
     const id = this.#lastIds.get(key) ?? ''
-    const noted = this.#incidents.get(id)
-    if (noted !== undefined) this.#incidents.set(id, { ...noted, ended: at })
+    const recorded = this.#incidents.get(id)
+    if (recorded !== undefined) this.#incidents.set(id, { ...recorded, ended: at })
   }
 
   #drop(now: number): void {

@@ -53,8 +53,8 @@ export const readUsagePage = async (store: DayStore, { day, after, limit }: Usag
 export interface LedgerDayState {
   readonly used: number
   /**
-   * True when the usage of all calls has been reported: no process holds credits of the day, or has gone with some a short time ago, and used and counted
-   * credits agree.
+   * True when the usage of all calls has been reported: no process holds credits of the day, none that held some fell silent in the last 6 hours, and used
+   * and counted credits agree.
    */
   readonly isSettled: boolean
 }
