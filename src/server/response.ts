@@ -1,7 +1,7 @@
 import { STATUS_CODES, ServerResponse } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { needsSettling, refundReplies, settleReplies } from '../json-rpc/handle-message.ts'
+import { needsSettling, settleReplies } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1, releaseBody } from '../json-rpc/serialize-response.ts'
 import { systemClock } from '../services/clock.ts'
@@ -14,7 +14,7 @@ import { closesAfterRefusal, drainRequest, isReceivingBody } from './request-bod
 import { corsHeaders, formatHeaderLines, formatResponseHeaders, rawHeadersOf } from './response-headers.ts'
 import type { RawHeaders, ResponseOrigin } from './response-headers.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { sendLongResponse, settleOnClose } from './stream-response.ts'
+import { sendLongResponse, settleOnClose, settleResponse } from './stream-response.ts'
 
 const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
 
@@ -68,14 +68,14 @@ const sendHttpResponse = (
   if (res.headersSent) return settleReplies(services, response.replies, false)
   if (res.destroyed) {
     releaseBody(response.body)
-    if (services.activeRequests.isGivenUp) refundReplies(services, response.replies, 'unavailable')
-    else settleReplies(services, response.replies, false)
+    settleResponse(services, response.replies, false)
     return logAborted(services, origin, response)
   }
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
     return recordResponse(services, origin, sendLongResponse(services, res, origin, response, memory))
   const { status, body, replies } = response
-  if (needsSettling(replies)) settleOnClose(services, res, replies)
+  // A short response behind others of its connection waits until these have been read; else the system takes it at once.
+  if (needsSettling(replies) || res.socket?.writableLength !== 0) settleOnClose(services, res, replies)
   // A plugin may refuse with 200 before the body has arrived.
   const closesConnection = closesToDrain(services, res) || ((status !== 200 || !res.req.complete) && closesAfterRefusal(res.req))
   const options = { services, origin, closesConnection, isCompressed: false }

@@ -42,6 +42,6 @@ export interface RpcServices {
 export class ActiveRequests extends InFlight {
   /** No new work: HTTP connections close after the responses to the requests that have begun. */
   isDraining = false
-  /** The time to finish it is over: whoever gets no response now has not left, and pays nothing. */
+  /** The time to finish it is over: whoever gets no whole response now has not left, and pays nothing. */
   isGivenUp = false
 }

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Reply } from '../plugin/reply.ts'
 import { overloaded } from '../services/memory-budget.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
-import { failureResponse, needsSettling, refundReplies, settleReplies } from '../json-rpc/handle-message.ts'
+import { failureResponse, refundReplies, settleReplies } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
@@ -24,7 +24,7 @@ export const sendLongResponse = (
   const accepted = reserveForResponse(services, response, memory)
   const { status, body, replies } = accepted
   setSendTimeout(services, res, origin.requestId)
-  if (needsSettling(replies)) settleOnClose(services, res, replies)
+  settleOnClose(services, res, replies)
   const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
   const closesConnection = closesToDrain(services, res)
   res.writeHead(status, rawHeadersOf(accepted, { origin, closesConnection, isCompressed }))
@@ -51,11 +51,25 @@ const reserveForResponse = (services: Pick<RpcServices, 'log'>, response: RpcRes
   return response
 }
 
-/** Before the response is sent: its replies are settled once the system has taken all of it, or the caller has left. */
-export const settleOnClose = (services: Pick<RpcServices, 'log'>, res: ServerResponse, replies: readonly Reply[]): void => {
+/** The system has taken the whole response, or never will. A response that the gateway gives up costs nothing. */
+export const settleResponse = (
+  { activeRequests, log }: Pick<RpcServices, 'activeRequests' | 'log'>,
+  replies: readonly Reply[],
+  isTaken: boolean,
+): void => {
+  if (!isTaken && activeRequests.isGivenUp) refundReplies({ log }, replies, 'unavailable')
+  else settleReplies({ log }, replies, isTaken)
+}
+
+/** Before the response is sent: its replies are settled once the system has taken all of it, or its connection is closed. */
+export const settleOnClose = (
+  services: Pick<RpcServices, 'activeRequests' | 'log'>,
+  res: ServerResponse,
+  replies: readonly Reply[],
+): void => {
   let isTaken = false
   // Node also calls back what it could not write to a connection that has been closed.
-  res.once('finish', () => void (isTaken = !res.req.socket.destroyed)).once('close', () => settleReplies(services, replies, isTaken))
+  res.once('finish', () => void (isTaken = !res.req.socket.destroyed)).once('close', () => settleResponse(services, replies, isTaken))
 }
 
 /**

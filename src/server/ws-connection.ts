@@ -7,7 +7,7 @@ import type { Push } from '../plugin/call.ts'
 import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
-import { handleMessage, failureResponse, needsSettling, refundReplies, settleReplies } from '../json-rpc/handle-message.ts'
+import { handleMessage, failureResponse, needsSettling, refundReplies } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
@@ -19,6 +19,7 @@ import { PongSender, TickCork } from './ws-frames.ts'
 import type { RoutedRequest } from './request-routing.ts'
 import { logResponse } from './response.ts'
 import type { ActiveRequests, RpcServices } from './rpc-services.ts'
+import { settleResponse } from './stream-response.ts'
 import { ArrivingMessage } from './ws-memory.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
 import type { OnSettled, WsSendQueueUser } from './ws-send-queue.ts'
@@ -145,13 +146,15 @@ export class WsConnection implements WsSendQueueUser, WsTurnsUser {
 
   /** An error about the API key closes the connection. */
   sendResponse({ id, body, replies }: RpcResponse): void {
-    const settle = needsSettling(replies) ? (isDelivered: boolean) => settleReplies({ log: this.#log }, replies, isDelivered) : undefined
     if (this.#socket.readyState !== this.#socket.OPEN) {
-      if (this.#activeRequests.isGivenUp) refundReplies({ log: this.#log }, replies, 'unavailable')
-      else settle?.(false)
+      this.#settle(replies, false)
       return void releaseBody(body)
     }
-    if (body !== undefined && !this.#enqueue(body, settle)) this.#sendOverloaded(id, replies)
+    if (body !== undefined) {
+      const isAwaited = needsSettling(replies) || !this.#sendQueue.isTakenAtOnce(body)
+      const settle = isAwaited ? (isTaken: boolean) => this.#settle(replies, isTaken) : undefined
+      if (!this.#enqueue(body, settle)) this.#sendOverloaded(id, replies)
+    }
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) this.close(1008, 'the API key is no longer valid')
   }
 
@@ -271,6 +274,10 @@ export class WsConnection implements WsSendQueueUser, WsTurnsUser {
   #enqueue(body: ResponseBody, settle: OnSettled | undefined): boolean {
     if (this.#inFlightCount > 0) this.#cork.untilNextTick()
     return this.#sendQueue.send(body, settle)
+  }
+
+  #settle(replies: readonly Reply[], isTaken: boolean): void {
+    settleResponse({ activeRequests: this.#activeRequests, log: this.#log }, replies, isTaken)
   }
 
   /** Too many bytes are queued. A single call gets an error. A batch has no id that identifies its calls, and gets close 1013. */

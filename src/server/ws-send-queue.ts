@@ -88,6 +88,11 @@ export class WsSendQueue {
     return this.#isOverloaded || this.#queuedBytes > slowReaderBytes || this.#queue.length >= maxQueuedResponses
   }
 
+  /** Is the response short, and does none before it wait for the caller to read? */
+  isTakenAtOnce({ byteLength }: ResponseBody): boolean {
+    return byteLength <= maxSingleFrameBytes && this.#queue.length === 0 && !this.#stream.writableNeedDrain
+  }
+
   /** False, and nothing is sent, when too many bytes are queued for this caller or for all callers: then `settle` is not called. */
   send(body: ResponseBody, settle?: OnSettled): boolean {
     if (body.byteLength <= maxSingleFrameBytes && this.#queue.length === 0 && this.#stream.writableLength < maxSocketBufferBytes) {

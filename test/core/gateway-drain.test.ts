@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { Agent as HttpAgent, createServer, request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from '../support/tap.ts'
@@ -175,6 +175,30 @@ t.test('a call that is given up after `drain.timeout` costs nothing: its caller 
   await Promise.all([node.waitForRequests('eth_gasPrice', 1), node.waitForRequests('eth_maxPriorityFeePerGas', 1)])
   t.equal(await gateway.stop(), 0)
   await Promise.all(given)
+  t.match(JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout), { used: 0 })
+})
+
+t.test('a response that is cut off after `drain.timeout` costs nothing', async t => {
+  const node = await startFakeNode({ eth_call: { result: `0x${'0'.repeat(20 << 20)}` } })
+  t.teardown(() => node.stop())
+  const { deployment, gateway, url, key } = await startGateway(t, {
+    gateway: { drain: { grace: '0s', timeout: '100ms' } },
+    networks: { testnet: networkFile('testnet', [node.url]) },
+  })
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_call', params: [{ to: `0x${'1'.repeat(40)}` }, 'latest'] })
+  const sent = request(url, { method: 'POST', headers: { 'content-type': 'application/json' } })
+  sent.end(body)
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  const { socket } = await connectWs(gateway.ws(key))
+  const { _socket: tcpSocket } = socket as unknown as { readonly _socket: Socket }
+  socket.send(body)
+  await once(tcpSocket, 'data')
+  socket.pause()
+  const cut = [t.rejects(once(response, 'end')), once(socket, 'close')]
+  t.equal(await gateway.stop(), 0)
+  response.resume()
+  socket.resume()
+  await Promise.all(cut)
   t.match(JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout), { used: 0 })
 })
 

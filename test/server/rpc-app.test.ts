@@ -496,6 +496,26 @@ t.test('the outcome of a response is told to its calls, once', async t => {
   })
 })
 
+t.test(
+  'a response that the gateway gives up in the middle, or behind another one, is not charged; where the caller leaves it is',
+  async t => {
+    const leaveUnread = async (isGivenUp: boolean) => {
+      const results = [Buffer.alloc(20 * mib, '0'), Buffer.alloc(20 * mib, '0'), Buffer.from('0')]
+      const newResult = () => results.shift() ?? Buffer.from('0')
+      const { caller, refunds, sentBytes, activeRequests, startedCalls } = await openServer(t, { newResult, sendTimeoutMs: 60_000 })
+      caller.pause()
+      caller.write(callText().repeat(3))
+      await waitUntil(() => sentBytes() > 0 && startedCalls() === 3)
+      activeRequests.isGivenUp = isGivenUp
+      caller.destroy()
+      await activeRequests.whenIdle()
+      return refunds
+    }
+    t.same(await leaveUnread(true), Array(3).fill('unavailable'))
+    t.same(await leaveUnread(false), [])
+  },
+)
+
 t.test('as many responses are compressed at once as there are threads', async t => {
   const compressedHead = /^Content-Encoding: gzip\r$/m
   const requestCompressed = async (caller: Socket) => {

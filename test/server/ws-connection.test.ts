@@ -88,8 +88,9 @@ const open = async (
       abort: () => void (calls.aborted += 1),
     },
   } as unknown as RoutedRequest // all that it reads
+  const activeRequests = new ActiveRequests()
   const connection = new WsConnection(socket, stream, routedRequest, {
-    activeRequests: new ActiveRequests(),
+    activeRequests,
     scheduler,
     clock,
     log,
@@ -113,7 +114,7 @@ const open = async (
       replies: [reply],
       retryAfter: undefined,
     })
-  return { log, scheduler, calls, memoryBudget, socket, stream, caller, closed, deliver, connection }
+  return { log, scheduler, calls, activeRequests, memoryBudget, socket, stream, caller, closed, deliver, connection }
 }
 
 /** The TCP socket of a caller: ws emits a message only when it is whole. */
@@ -511,6 +512,26 @@ t.test('the outcome of a response is told once', async t => {
     deliver('late', 3)
     t.same(outcomes, ['behind the close false', 'begun false', 'queued false', 'late false'])
   })
+})
+
+t.test('a response that the gateway gives up, begun or queued, is not charged; where the caller leaves it is', async t => {
+  const leaveUnread = async (isGivenUp: boolean) => {
+    const { activeRequests, closed, connection, ...opened } = await open(t, 60_000)
+    const refunds: string[] = []
+    const deliver = (name: string, size: number) =>
+      opened.deliver(size, { ...fakeResult('0x1'), charge: fakeCharge(outcome => void refunds.push(`${name} ${outcome}`)) })
+    deliver('taken', 3)
+    deliver('begun', 20 * mib)
+    deliver('queued', 3)
+    connection.close(1001)
+    activeRequests.isGivenUp = isGivenUp
+    deliver('behind the close', 3)
+    connection.terminate()
+    await closed
+    return refunds
+  }
+  t.same(await leaveUnread(true), ['behind the close unavailable', 'begun unavailable', 'queued unavailable'])
+  t.same(await leaveUnread(false), [])
 })
 
 t.test('a slow reader gets the longest response, though it takes longer than the send timeout', async t => {
