@@ -119,6 +119,35 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.notOk(await page.isVisible('text="Saved."'), 'what failed is not said to be saved')
   })
 
+  t.test('a list that others change meanwhile is not changed back, and stays where it was edited', async t => {
+    const page = await openSignedIn(t, 'alice', pageWithClock)
+    await openPage(page, 'Alerts')
+    await page.waitForSelector('[name=networks]', { state: 'attached' })
+    const changeAsAnother = (networks: readonly string[]) =>
+      page.route('**/api/v1/alerts', async route => {
+        if (route.request().method() === 'GET') await route.fulfill({ json: { ...(await (await route.fetch()).json()), networks } })
+        else await route.continue()
+      })
+    const readAgain = async () => {
+      const read = page.waitForResponse('**/api/v1/alerts')
+      await page.clock.fastForward(20_000)
+      await (await read).finished()
+      await page.evaluate('new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))')
+    }
+    await changeAsAnother(['devnet'])
+    await page.clock.fastForward(20_000)
+    await page.waitForSelector('button[aria-label="Remove devnet"]')
+    await page.fill('[name=errorRate]', '5')
+    const [saved] = await Promise.all([page.waitForRequest(request => request.method() === 'PATCH'), page.click('text="Save"')])
+    t.same(saved.postDataJSON(), { errorRate: 5 })
+    await page.waitForSelector('text="Saved."')
+    await readAgain()
+    await page.click('button[aria-label="Remove devnet"]')
+    await changeAsAnother(['devnet', 'other'])
+    await readAgain()
+    t.equal(await page.inputValue('[name=networks]'), '', 'as it was edited')
+  })
+
   t.test('figures have the title and the name of what they are, while others are read', async t => {
     const page = await openSignedIn(t)
     await page.evaluate(

@@ -31,7 +31,11 @@ export const MultiSelect = ({ label, name, options, value = [], placeholder, hel
   const hidden = useRef<HTMLInputElement>(null)
   const input = useRef<HTMLInputElement>(null)
   const list = useRef<HTMLDivElement>(null)
+  const followed = useRef(value)
   useEffect(() => {
+    // What is stored meanwhile is shown, as in a field of text, unless somebody has edited it here.
+    if (chosen.value.join() === followed.current.join()) chosen.value = value
+    followed.current = value
     const { form } = hidden.current ?? {}
     const reset = (): void => void ([chosen.value, typed.value] = [value, ''])
     form?.addEventListener('reset', reset)
