@@ -67,6 +67,9 @@ const firstHashOf = async (code: string, mine: () => Promise<unknown>): Promise<
 const creditsUsed = async (page: Page): Promise<number> =>
   Number((await page.textContent('[data-testid=credits-used]'))?.replaceAll(',', '').match(/^\d+/)?.[0])
 
+/** As keys are written. */
+const anyKey = `tg_${'a'.repeat(38)}`
+
 t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
   const node = await startFakeNode({
     eth_chainId: { result: '0x7a69' },
@@ -240,6 +243,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       await page.click(`${form} [type=submit]`)
       await page.waitForSelector('[role=status] .urls')
       t.equal(await page.locator('[role=tab]').count(), 0, name)
+      await showKey(page)
+      await page.waitForSelector('.urls code:text-matches("/ws/v3/tg_[0-9A-Za-z]{38}$")')
       await page.reload()
     }
   })
@@ -287,6 +292,12 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await page.locator('button:text-is("Show the key")').count(), 0)
     await page.fill('[name=key]', key)
     await page.waitForSelector(`[role=tabpanel]:has-text("${masked}")`)
+    await showKey(page)
+    await page.waitForSelector(`[role=tabpanel]:has-text("/v3/${key}")`)
+    await page.fill('[name=key]', anyKey)
+    await page.waitForSelector('[role=tabpanel]:has-text("/v3/tg_…aaaa")')
+    await page.waitForSelector('button:text-is("Show the key")')
+    await page.fill('[name=key]', key)
     t.match(await page.textContent('section[aria-label="About the method"]'), /^eth_gasPrice\(\)A gas price/)
   })
 
@@ -593,6 +604,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.selectOption('.field:has-text("API key") select', { label: 'Another key' })
     await page.waitForSelector('.urls code:text-matches("/v3/API_KEY$")')
     t.equal(await page.inputValue('[name=key]'), '')
+    await page.fill('[name=key]', anyKey)
+    await page.waitForSelector('.urls code:text-matches("/ws/v3/tg_…aaaa$")')
     await page.fill('[name=key]', url.slice(url.lastIndexOf('/') + 1))
     await page.waitForSelector('.urls code:text-matches("/v3/tg_")')
     await openPage(page, 'Requests')
@@ -610,6 +623,30 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Networks')
     await page.waitForSelector('[name=key]')
     t.equal(await page.inputValue('[name=key]'), '')
+  })
+
+  t.test('an export has the filters on all its pages that were chosen when it began', async t => {
+    await page.goto(`${gateway.portal}/requests?method=eth_getBalance`)
+    const asked: URLSearchParams[] = []
+    await page.route('**/api/v1/requests?*limit=1000*', async route => {
+      asked.push(new URL(route.request().url()).searchParams)
+      const json = await (await route.fetch()).json()
+      if (asked.length === 1) {
+        await page.selectOption('.field:has-text("Method") select', '')
+        await page.waitForURL(url => !url.searchParams.has('method'))
+      }
+      await route.fulfill({ json: { ...json, next: asked.length === 1 ? json.requests[0].id : null } })
+    })
+    await page.click('button:has-text("Export")')
+    await Promise.all([page.waitForEvent('download'), page.click('[role=menuitem]:text-is("CSV")')])
+    t.same(
+      asked.map(each => [each.get('method'), each.has('after')]),
+      [
+        ['eth_getBalance', false],
+        ['eth_getBalance', true],
+      ],
+    )
+    await page.unrouteAll({ behavior: 'wait' })
   })
 
   t.test('owners say what is logged of requests', async t => {
@@ -776,15 +813,39 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await page.locator('.not-over').count(), 0)
   })
 
+  t.test('Usage says how many periods the figures are of, beside the one that is not over yet', async t => {
+    const cases = [
+      { step: 'hour', whole: 1, said: '1 whole hour, ' },
+      { step: 'fiveMinutes', whole: 11, said: '11 periods of 5 minutes, ' },
+      { step: 'fiveMinutes', whole: 0, said: '' },
+    ]
+    for (const { step, whole, said } of cases) {
+      await page.route('**/api/v1/usage?*', async route => {
+        const json = (await (await route.fetch()).json()) as { readonly times: readonly string[] }
+        await route.fulfill({ json: { ...json, step, times: json.times.slice(-1 - whole), groups: [] } })
+      })
+      await page.goto(`${gateway.portal}/usage`)
+      t.match(await page.textContent('p.lead:has-text("so far.")'), new RegExp(`^Calls since [A-Za-z0-9: ]+ UTC: ${said}20[-0-9]{8} `))
+      await page.unrouteAll({ behavior: 'wait' })
+    }
+  })
+
   t.test('the chart is read and used with the keyboard', async t => {
     await page.goto(`${gateway.portal}/usage`)
     const plot = page.locator('.plot')
-    await plot.press('ArrowLeft')
+    const press = async (key: string, index: number) => {
+      await plot.press(key)
+      await page.waitForSelector(`.plot[aria-valuenow="${index}"]`)
+    }
+    const describe = () => plot.getAttribute('aria-valuetext')
     await plot.press('ArrowLeft')
     await page.waitForSelector('.tooltip')
-    t.equal(await plot.getAttribute('aria-valuenow'), '22')
-    t.match(await plot.getAttribute('aria-valuetext'), /^20[-0-9]+ [0-9]{2}:00.–.[0-9]{2}:00.UTC; Total: 0; Failed: 0; /)
-    await plot.press('ArrowRight')
+    await press('ArrowLeft', 22)
+    // Also where the tests run over a whole hour, nobody has called two hours ago.
+    await press('ArrowLeft', 21)
+    t.match(await describe(), /^20[-0-9]+ [0-9]{2}:00.–.[0-9]{2}:00.UTC; Total: 0; Failed: 0; /)
+    await press('ArrowRight', 22)
+    if (/; Failed: 0/.test((await describe()) ?? '')) await press('ArrowRight', 23)
     await plot.press('Enter')
     await page.waitForSelector('label:has-text("To (UTC)")')
     await page.click('[aria-label^="Show as table"]')

@@ -81,14 +81,17 @@ interface CheckboxProps {
   readonly name: string
   /** Of one of several with this name. */
   readonly value?: string
+  /** Until somebody clicks, unless the page follows what is chosen. */
   readonly isChecked: boolean
+  onChange?(): void
 }
 
-export const Checkbox = ({ label, name, value, isChecked }: CheckboxProps) => {
+export const Checkbox = ({ label, name, value, isChecked, onChange }: CheckboxProps) => {
   const id = useId()
+  const checked = onChange === undefined ? { defaultChecked: isChecked } : { checked: isChecked, onChange }
   return (
     <p class="checkbox">
-      <input id={id} name={name} value={value} type="checkbox" defaultChecked={isChecked} />
+      <input id={id} name={name} value={value} type="checkbox" {...checked} />
       <label for={id}>{label}</label>
     </p>
   )
@@ -135,18 +138,24 @@ export interface SecretProps {
   readonly isSecretShown?: boolean
 }
 
+/** Another secret in its place is masked, until it is asked for too. */
+export const useShownSecret = (secret = '') => {
+  const shown = useSignal('')
+  return { isShown: shown.value === secret, show: (isShown: boolean) => void (shown.value = isShown ? secret : '') }
+}
+
 const maskSecret = (text: string, secret: string): string => text.replace(secret, `${secret.slice(0, 3)}…${secret.slice(-4)}`)
 
 /** A text on one line to copy, such as a URL. */
 export const CopyText = ({ text, secret = '', isSecretShown = false, ...props }: CopyProps & SecretProps) => {
   const code = useRef<HTMLElement>(null)
-  const isWhole = useSignal(false)
+  const { isShown, show } = useShownSecret(secret)
   return (
     <span class="copy">
       <code ref={code} tabIndex={0}>
-        {isSecretShown || isWhole.value || secret === '' ? text : maskSecret(text, secret)}
+        {isSecretShown || isShown ? text : maskSecret(text, secret)}
       </code>
-      <CopyButton text={text} {...props} element={code} onRefused={() => (isWhole.value = true)} />
+      <CopyButton text={text} {...props} element={code} onRefused={() => show(true)} />
     </span>
   )
 }
@@ -154,13 +163,13 @@ export const CopyText = ({ text, secret = '', isSecretShown = false, ...props }:
 /** Code to copy. */
 export const CopyCode = ({ text, secret = '', isSecretShown = false, label }: CopyProps & SecretProps) => {
   const code = useRef<HTMLPreElement>(null)
-  const isWhole = useSignal(false)
+  const { isShown, show } = useShownSecret(secret)
   return (
     <div class="copy-code">
       <pre ref={code} tabIndex={0}>
-        {isSecretShown || isWhole.value || secret === '' ? text : maskSecret(text, secret)}
+        {isSecretShown || isShown ? text : maskSecret(text, secret)}
       </pre>
-      <CopyButton text={text} label={label} element={code} onRefused={() => (isWhole.value = true)} />
+      <CopyButton text={text} label={label} element={code} onRefused={() => show(true)} />
     </div>
   )
 }

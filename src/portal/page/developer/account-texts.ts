@@ -1,6 +1,7 @@
 import { texts } from '../texts.ts'
+import { developerTexts } from './developer-texts.ts'
 
-/** What Alerts, Access, Profile and Settings say; developer-texts.ts has what all pages may need. */
+/** What Alerts, Access, Plan, Profile and Settings say; developer-texts.ts has what all pages may need. */
 export const accountTexts = {
   alerts: {
     ...texts.alerts,
@@ -110,5 +111,47 @@ export const accountTexts = {
     removedAt: 'The account, its keys and its people will be removed at',
     undelete: 'Keep this account',
     undeleted: 'The account is kept. Its keys work again.',
+  },
+  plan: {
+    ...developerTexts.plan,
+    method: 'Method',
+    does: 'What it does',
+    creditsWith: 'credits with',
+    perDay: 'Calls a day',
+    network: 'Network',
+    name: 'Plan',
+    yourPlan: 'Your plan',
+    price: 'Price',
+    compare: 'Compare plans',
+    timesYours: 'times yours',
+    askFor: 'Ask for',
+    get: 'Get',
+    prices: 'What methods cost',
+    search: 'Find a method',
+    order: 'Order',
+    orders: { name: 'By name', price: 'By price' },
+    resets: 'new at 00:00 UTC; what is left is not carried over',
+    perSecond: 'calls/s',
+    burst: 'At once:',
+    byNetwork: 'by network',
+    byNetworkHelp: 'See below what each network allows.',
+    allTogether: 'Over all keys and networks',
+    noneLimits: 'No network of this gateway limits rates.',
+    keysMay: 'Keys may have limits of their own.',
+    rates: { account: 'your account', key: 'each key', ip: 'each IP address', also: 'Rate limits of keys apply.' },
+    ratesOn: 'Rate limits on',
+    atOnce: 'at once',
+    creditsPerSecond: 'credits/s',
+    noRates: 'This network limits no rates, not even those of plans and keys.',
+    needMore: 'Need more credits or another plan?',
+    forwarding: 'eth_getLogs in an outage',
+    forwarded: 'sent to a partner',
+    notForwarded: 'fails',
+    forwardingHelp: 'An outage: no node of this gateway answers. A partner is another provider.',
+    othersFail: 'Calls that no partner answers fail',
+    forwardedTo: {
+      outage: 'In an outage sent to a partner.',
+      header: 'In an outage sent to a partner, with the header Enable-Failover: true.',
+    },
   },
 } as const

@@ -1,6 +1,5 @@
-import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { CopyCode } from '../components/controls.tsx'
+import { CopyCode, useShownSecret } from '../components/controls.tsx'
 import { Tabs } from '../components/tabs.tsx'
 import { developerTexts } from './developer-texts.ts'
 import type { CodeSample } from './code-samples.ts'
@@ -20,10 +19,8 @@ interface Tab {
   content(isSecretShown: boolean): ComponentChildren
 }
 
-/** A call in several languages, one at a time. Who looks over a shoulder, or at a shared screen, reads no key unless it is asked for. */
+/** A call in several languages, one at a time. */
 export const CodeTabs = ({ samples, secret, before = [], after = [] }: CodeTabsProps) => {
-  const isShown = useSignal(false)
-  const { showKey, hideKey } = developerTexts.useKey
   const code = samples.map(sample => ({
     id: sample.language.replace('.', '-'),
     title: sample.language,
@@ -32,15 +29,32 @@ export const CodeTabs = ({ samples, secret, before = [], after = [] }: CodeTabsP
     ),
   }))
   return (
+    <MaskedKey secret={secret}>
+      {isSecretShown => (
+        <Tabs
+          label={developerTexts.useKey.code}
+          tabs={[...before, ...code, ...after].map(tab => ({ ...tab, content: () => tab.content(isSecretShown) }))}
+        />
+      )}
+    </MaskedKey>
+  )
+}
+
+interface MaskedKeyProps extends Pick<CodeTabsProps, 'secret'> {
+  readonly children: (isSecretShown: boolean) => ComponentChildren
+}
+
+/** Who looks over a shoulder, or at a shared screen, reads no key unless it is asked for. */
+export const MaskedKey = ({ secret, children }: MaskedKeyProps) => {
+  const { isShown, show } = useShownSecret(secret)
+  const { showKey, hideKey } = developerTexts.useKey
+  return (
     <>
-      <Tabs
-        label={developerTexts.useKey.code}
-        tabs={[...before, ...code, ...after].map(tab => ({ ...tab, content: () => tab.content(isShown.value) }))}
-      />
+      {children(isShown)}
       {secret !== undefined && (
         <p>
-          <button type="button" class="quiet small" onClick={() => (isShown.value = !isShown.value)}>
-            {isShown.value ? hideKey : showKey}
+          <button type="button" class="quiet small" onClick={() => show(!isShown)}>
+            {isShown ? hideKey : showKey}
           </button>
         </p>
       )}

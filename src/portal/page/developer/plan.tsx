@@ -14,13 +14,14 @@ import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
 import { formatNumber, formatRefusal } from '../format.ts'
 import { useRequest } from '../request.ts'
+import { accountTexts } from './account-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 import { account } from './developer-session.ts'
 import { describeLimits, summaryOf } from './method-summaries.ts'
 import { usePreferredNetwork } from './preferred-network.ts'
 import { RateWithoutEffect, namesWithoutRates } from './rate-limits.tsx'
 
-const text = developerTexts.plan
+const text = accountTexts.plan
 
 export const Plan = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')

@@ -104,11 +104,12 @@ const pathOf = (asked: Readonly<Record<string, string>>): string =>
 /** As many as the log has of an account, about. */
 const maxExported = 10_000
 
-/** All that the filters include, whichever part of them is shown. */
+/** All that the filters of now include, whichever part of them is shown. */
 const readAll = async (search: string): Promise<readonly RequestJson[]> => {
+  const path = pathOf({ search, limit: '1000' })
   const found: RequestJson[] = []
   for (let after: string | null = ''; after !== null && found.length < maxExported; ) {
-    const { requests, next }: RequestPageJson = await get(pathOf({ search, after, limit: '1000' }))
+    const { requests, next }: RequestPageJson = await get(after === '' ? path : `${path}&${new URLSearchParams({ after })}`)
     found.push(...requests)
     after = next
   }

@@ -151,11 +151,13 @@ const Kept = ({ report: { times, end, step, keptFrom } }: Pick<UsageChartProps, 
   const [from = '', last] = [times[0], new Date(Date.parse(end) - 1)]
   const isMonth = ['thisMonth', 'lastMonth'].includes(query.value.get('range') ?? '')
   const isRunning = Date.parse(end) > now.value
+  const count = times.length - 1
+  const whole = count > 0 ? `${formatNumber(count)} ${text.whole[step][count === 1 ? 0 : 1]}, ` : ''
   return (
     <>
       {!isMonth && isRunning && (
         <p class="lead">
-          {`${developerTexts.calls} ${formatSince(from)}: ${formatNumber(times.length - 1)} ${text.whole[step]}, ${formatSpan(times.at(-1) ?? '', Date.parse(end) - Date.parse(times.at(-1) ?? end))} ${developerTexts.soFar}.`}
+          {`${developerTexts.calls} ${formatSince(from)}: ${whole}${formatSpan(times.at(-1) ?? '', Date.parse(end) - Date.parse(times.at(-1) ?? end))} ${developerTexts.soFar}.`}
         </p>
       )}
       {isMonth && (

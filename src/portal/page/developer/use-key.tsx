@@ -6,7 +6,7 @@ import { Skeleton } from '../components/skeleton.tsx'
 import type { Loaded } from '../request.ts'
 import { developerTexts } from './developer-texts.ts'
 import { codeSamples } from './code-samples.ts'
-import { CodeTabs } from './code-tabs.tsx'
+import { CodeTabs, MaskedKey } from './code-tabs.tsx'
 import type { PickNetwork } from './preferred-network.ts'
 import { keyPlaceholder } from './tab-key.ts'
 import { AddToWallet } from './wallet.tsx'
@@ -73,7 +73,7 @@ export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [],
           after={[wallet]}
         />
       ) : (
-        urls.content(false)
+        <MaskedKey secret={secret}>{urls.content}</MaskedKey>
       )}
     </>
   )
