@@ -12,6 +12,7 @@ import { systemClock } from '../../src/services/clock.ts'
 import type { NodeStatus } from '../../src/services/node-status.ts'
 import { networkStatuses } from '../../src/server/network-status.ts'
 import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'
+import { classesLost } from '../../src/portal/nodes-left.ts'
 import type { NodesJson } from '../../src/portal/operations/node-operations.ts'
 import type { ActivityJson } from '../../src/portal/operator/overview-routes.ts'
 import type { OperatorServices } from '../../src/portal/operator/operator-route.ts'
@@ -1049,6 +1050,29 @@ t.test('a node is drained by force alone where no other one gets calls of some c
   await t.rejects(operate('nodes drain', { network: 'n', node: 'a', force: false }, { a: {}, b: {} }), /^no other node of n is usable/)
 })
 
+t.test('of nodes that are drained at once, those calls are lost that none of the others gets', t => {
+  const keptFrom = (...classes: readonly string[]) => ({ usable: true, reasons: classes.map(each => ({ class: each, keepsAway: true })) })
+  const node = keptFrom()
+  const [a, b, noLogs, partner, down] = [
+    { ...node },
+    { ...node },
+    keptFrom('logs', 'all'),
+    { ...node, partner: true },
+    { ...node, usable: false },
+  ]
+  const lost = (drained: readonly object[], ...taken: readonly (typeof partner | typeof a)[]) =>
+    classesLost([a, b, noLogs, partner, down], taken, each => drained.includes(each))
+  t.same(lost([], a), [], 'b gets them')
+  t.same(lost([], a, b), ['logs'])
+  t.same(lost([b], a), ['logs'])
+  t.same(lost([a, b], down), [], 'it got none')
+  t.same(lost([a, b], noLogs), ['all'])
+  t.same(lost([], a, b, noLogs), ['all'])
+  t.same(lost([a, b, noLogs], down), ['all'], 'none is left that may come back')
+  t.same(lost([a, b, noLogs], partner), [])
+  t.end()
+})
+
 t.test('before the start of the gateway, charts have what usage has counted, up to a gap', async t => {
   const clock = new TestClock(Date.UTC(2_026, 0, 2, 12, 33, 1))
   t.equal(clock.monotonic(), 1_000, 'it was started at 12:33')
@@ -1229,16 +1253,30 @@ t.test('that nobody is told of problems is one, as far as it is no wish', async 
   t.ok(anchor, 'where the text leads to')
 })
 
-t.test('what has ended stands below what lasts', async t => {
+t.test('critical problems come first, then nodes that get no calls, and what has ended stands below all that lasts', async t => {
   const alert = { incident: 'x', severity: 'warning', text: 'x', network: null } as const
   const alerts = [
-    { ...alert, alert: 'A', ended: 60_000 },
+    { ...alert, alert: 'A', severity: 'critical', ended: 60_000 },
     { ...alert, alert: 'B' },
   ] as const
-  const { problems } = describeProblems({ networks: [], alerts, evidence: [], config: configOf({}) })
+  const node = { because: null, reasons: [], partner: false }
+  const networks = [
+    {
+      name: 'some',
+      state: 'degraded',
+      nodes: 3,
+      usableNodes: 2,
+      problems: [],
+      upstreams: [{ ...node, name: 'a', condition: 'notUsable' }],
+    },
+    { name: 'none', state: 'stalled', nodes: 3, usableNodes: 3, problems: [], upstreams: [] },
+  ] as unknown as NodesJson['networks']
+  const { problems } = describeProblems({ networks, alerts, evidence: [], config: configOf({}) })
   t.match(
     problems.map(({ kind, ended }) => [kind, ended]),
     [
+      ['stalled', null],
+      ['notUsable', null],
       ['B', null],
       ['noAlertReceivers', null],
       ['A', '1970-01-01T00:01:00.000Z'],

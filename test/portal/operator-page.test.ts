@@ -330,7 +330,9 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Errors')
     const row = page.locator('tr:has-text("devnet"):has-text("Invalid params (-32602)")')
     await row.waitFor()
-    await page.waitForSelector('p.lead:has-text("Counted by this gateway since "):has-text("No attempt has failed.")')
+    await page.waitForSelector(
+      'p.lead:has-text("Counted by this gateway since "):has-text(", for the last 24 hours at most. No attempt has failed since then.")',
+    )
     t.notMatch(await row.textContent(), /invalid params/, 'the message does not repeat the outcome')
     await row.locator('td[data-label="Methods"] a:has-text("eth_getBalance")').click()
     await page.waitForSelector('[aria-label="Latest requests"] tr:has-text("alice"):has-text("eth_getBalance")')
@@ -532,7 +534,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await ofDevnet.locator('a:text-is("devnet")').click()
     await page.waitForSelector('.network[aria-label=devnet]')
     await openPage(page, 'Home')
-    await page.waitForSelector('.attention li:last-child:has-text("alerts have no receiver") .badge.accent:text-is("info")')
+    await page.waitForSelector('.attention li:has-text("alerts have no receiver") .badge.accent:text-is("info")')
     await page.click('.attention li:has-text("docs/operations.md#alerts-to-operators") a:text-is("Configuration")')
     await page.waitForSelector('h1:has-text("Configuration")')
     await openPage(page, 'Home')
@@ -748,10 +750,13 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       { plugin: 'watcher', name: 'feed-down', severity: 'critical', text: 'the feed is down', since: new Date(0).toISOString() } as const,
     ]
     const changes = [{ onlyFor: ['logs'] }, { condition: 'reduced', reasons: [logs] }] as const
+    const partner = { name: 'elsewhere', partner: true, reasons: [] }
     await changeNodes(networks =>
-      networks.map(each =>
-        each.name === 'pair' ? { ...each, problems, upstreams: each.upstreams.map((node, i) => ({ ...node, ...changes[i] })) } : each,
-      ),
+      networks.map(each => {
+        if (each.name !== 'pair') return each
+        const upstreams = each.upstreams.map((node, i) => ({ ...node, ...changes[i] }))
+        return { ...each, problems, upstreams: [...upstreams, ...upstreams.slice(0, 1).map(node => ({ ...node, ...partner }))] }
+      }),
     )
     await page.reload()
     await openPage(page, 'Home')
@@ -760,6 +765,9 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await openPage(page, 'Nodes')
     await page.click('[aria-label="Drain left (pair)"]')
     await page.waitForSelector('dialog [role=alert]:has-text("It is the only node that gets calls of the class logs of pair.")')
+    await page.waitForSelector(
+      'dialog [role=alert]:has-text("Until it is put back, those calls fail, except those of plans with forwarding, which go to the partner.")',
+    )
     t.match(await page.textContent('dialog button.danger'), 'Drain all the same')
     t.same(await findAccessibilityViolations(page), [])
     await page.keyboard.press('Escape')
@@ -899,7 +907,9 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
 
   t.test('the configuration in force is shown, with what a reload would change; it is reloaded', async t => {
     await openPage(page, 'Configuration')
-    await page.waitForSelector('text="No receivers are set, so nobody is told of problems: set portal.operatorAlerts in gateway.yaml."')
+    await page.waitForSelector(
+      'p.lead:text-matches("^alerts have no receiver: the gateway tells nobody of problems; set `portal.operatorAlerts`")',
+    )
     t.equal(await page.locator('button:text-is("Send a test message")').count(), 0)
     const sent = { text: 'Tollgate: critical: devnet: down', created: new Date().toISOString() }
     const receivers = [

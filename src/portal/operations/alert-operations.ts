@@ -18,6 +18,7 @@ import { testWebhook } from '../alerts/webhook-message.ts'
 import { invalidField } from '../api-errors.ts'
 import { problemSeverities } from '../../services/plugin-problems.ts'
 import { flag, listOf, object, schemaRef, text, textOrNull, time } from '../openapi.ts'
+import { noAlertReceivers } from '../state-labels.ts'
 import { accountId, findAccount, onlyId } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices, TextBlock } from './operation.ts'
@@ -196,7 +197,7 @@ export const alertOperations = [
     command: {
       text: ({ enabled, receivers }) =>
         receivers.length === 0
-          ? [noReceivers]
+          ? [noAlertReceivers]
           : [
               ...(enabled ? [] : [notEnabled]),
               {
@@ -222,7 +223,7 @@ export const alertOperations = [
       return { tests }
     },
     command: {
-      text: ({ tests }) => (tests.length === 0 ? [noReceivers] : [testTable(tests)]),
+      text: ({ tests }) => (tests.length === 0 ? [noAlertReceivers] : [testTable(tests)]),
       failure: ({ tests }) => {
         const failed = tests.filter(({ isDelivered }) => !isDelivered)
         return failed.length === 0
@@ -232,8 +233,6 @@ export const alertOperations = [
     },
   }),
 ]
-
-const noReceivers = 'gateway.yaml has no `portal.operatorAlerts`: operators are told of nothing'
 
 const notEnabled = 'No alerts are sent: gateways with this configuration have no dashboard; set `listen.portal` in gateway.yaml.'
 

@@ -9,6 +9,7 @@ import { isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
 import { lastHeadSchema, networkStateSchema, nodeConditionSchema } from '../network-schemas.ts'
+import { classesLost } from '../nodes-left.ts'
 import { nodeConditionLabels } from '../state-labels.ts'
 import { authorSchema, count, countOrNull, flag, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
@@ -297,22 +298,9 @@ interface NodeInput {
   readonly node: string
 }
 
-/** Of which an own node gets no calls, although it is usable. */
-const classesKeptFrom = ({ reasons = [] }: UpstreamStatus): ReadonlySet<string> =>
-  new Set(reasons.filter(each => each.keepsAway && each.class !== allClasses).map(each => each.class))
-
 /** Classes of methods of which no other own node of the network would get calls. */
-const classesOnlyAt = ({ name: network, upstreams }: NodesOfNetwork, node: UpstreamStatus, drained: DrainedById): readonly string[] => {
-  if (node.partner === true) return []
-  const others = upstreams.filter(
-    ({ name, partner }) => partner !== true && name !== node.name && !drained.has(nodeId({ network, upstream: name })),
-  )
-  const [first, ...rest] = others.filter(({ usable }) => usable).map(classesKeptFrom)
-  // Of nodes that are all down, any may be the one that comes back.
-  if (first === undefined) return node.usable || others.length === 0 ? [allClasses] : []
-  const own = classesKeptFrom(node)
-  return node.usable ? Array.from(first).filter(each => rest.every(other => other.has(each)) && !own.has(each)) : []
-}
+const classesOnlyAt = ({ name: network, upstreams }: NodesOfNetwork, node: UpstreamStatus, drained: DrainedById): readonly string[] =>
+  classesLost(upstreams, [node], ({ name }) => drained.has(nodeId({ network, upstream: name })))
 
 const lastNode = ({ network, node }: NodeInput, classes: readonly string[]): ApiError => {
   const [other, failing] = classes.includes(allClasses)

@@ -7,6 +7,7 @@ import { nodesProperties } from '../operations/node-operations.ts'
 import type { NodeJson, NodesJson } from '../operations/node-operations.ts'
 import { incidentSeverities } from '../operations/operation.ts'
 import type { IncidentSeverity, OperationServices } from '../operations/operation.ts'
+import { noAlertReceivers } from '../state-labels.ts'
 import type { GatewayProblem } from './gateway-health.ts'
 
 type ListedNetwork = NodesJson['networks'][number]
@@ -46,28 +47,31 @@ export interface CurrentProblemsJson {
 /** Of the same moment. */
 export type NodesAndProblemsJson = NodesJson & CurrentProblemsJson
 
-const problems = listOf(
-  object({
-    network: { ...textOrNull, description: 'Null: the gateway itself.' },
-    node: { ...textOrNull, description: 'Null: the network, or the gateway.' },
-    kind: {
-      ...text,
-      description:
-        'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `class NAME`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name, or `noAlertReceivers` or `alertsNotSent`.',
-    },
-    severity: {
-      type: 'string',
-      enum: incidentSeverities,
-      description: '`info`: as operators want it, or may want it: the menu does not count it.',
-    },
-    text: { ...text, description: 'Why.' },
-    ended: { ...timeOrNull, description: 'Null while it lasts, else within the last minute: it may come back.' },
-    wrongResults: {
-      oneOf: [object({ count, proven: flag, time, cause: text }), { type: 'null' }],
-      description: 'Of the node in the last 24 hours: how many, whether one of them is proven, and the last one.',
-    },
-  }),
-)
+const problems = {
+  ...listOf(
+    object({
+      network: { ...textOrNull, description: 'Null: the gateway itself.' },
+      node: { ...textOrNull, description: 'Null: the network, or the gateway.' },
+      kind: {
+        ...text,
+        description:
+          'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `class NAME`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name, or `noAlertReceivers` or `alertsNotSent`.',
+      },
+      severity: {
+        type: 'string',
+        enum: incidentSeverities,
+        description: '`info`: as operators want it, or may want it: the menu does not count it.',
+      },
+      text: { ...text, description: 'Why.' },
+      ended: { ...timeOrNull, description: 'Null while it lasts, else within the last minute: it may come back.' },
+      wrongResults: {
+        oneOf: [object({ count, proven: flag, time, cause: text }), { type: 'null' }],
+        description: 'Of the node in the last 24 hours: how many, whether one of them is proven, and the last one.',
+      },
+    }),
+  ),
+  description: 'Critical ones first, of the same severity nodes that get no calls; last what has ended.',
+}
 
 const nodesWithProblems = {
   ...listOf(object({ network: text, node: { ...textOrNull, description: 'Null: nobody has looked for nodes of the network yet.' } })),
@@ -105,8 +109,17 @@ const nodesOf = ({ name: network, upstreams }: ListedNetwork, problems: readonly
   return found.length === 0 ? [{ network, node: null }] : found.map(({ name: node }) => ({ network, node }))
 }
 
-const listProblems = ({ networks, alerts, evidence, config }: ObservedProblems): readonly CurrentProblemJson[] => [
-  ...alerts.filter(({ ended }) => ended === undefined).map(ofAlert),
+/** Critical ones first, of the same severity nodes that get no calls; last what has ended. */
+const listProblems = (observed: ObservedProblems): readonly CurrentProblemJson[] =>
+  findProblems(observed).toSorted((one, other) => rankOf(one) - rankOf(other))
+
+const rankOf = ({ ended, severity, kind }: CurrentProblemJson): number => {
+  if (ended !== null) return incidentSeverities.length
+  return incidentSeverities.indexOf(severity) - (kind === 'notUsable' ? 0.5 : 0)
+}
+
+const findProblems = ({ networks, alerts, evidence, config }: ObservedProblems): readonly CurrentProblemJson[] => [
+  ...alerts.map(ofAlert),
   ...networks.flatMap(network => [
     ...problemsOfNetwork(network),
     ...network.upstreams.flatMap(node =>
@@ -118,7 +131,6 @@ const listProblems = ({ networks, alerts, evidence, config }: ObservedProblems):
     ),
   ]),
   ...problemsOfAlerts(config),
-  ...alerts.filter(({ ended }) => ended !== undefined).map(ofAlert),
 ]
 
 const ofNothingElse = { node: null, wrongResults: null, ended: null } as const
@@ -136,7 +148,7 @@ const problemsOfAlerts = ({ listen, portal: { operatorAlerts } }: ObservedProble
     return [
       {
         ...{ ...ofGateway, kind: 'noAlertReceivers', severity: 'info' },
-        text: `alerts have no receiver: the gateway tells nobody of problems; set \`portal.operatorAlerts\` in gateway.yaml (${docs})`,
+        text: `${noAlertReceivers} (${docs})`,
       },
     ]
   if (listen.portal !== undefined) return []

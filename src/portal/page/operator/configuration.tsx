@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import { Fragment } from 'preact'
 import type { ReceiverTestsJson, ReceiversJson } from '../../operations/alert-operations.ts'
 import type { ConfigurationJson, ReloadJson } from '../../operator/configuration-routes.ts'
+import { noAlertReceivers } from '../../state-labels.ts'
 import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
@@ -61,7 +62,7 @@ const OperatorAlerts = () => {
       <WhenLoaded from={found} skeleton={<Skeleton height={4} />}>
         {({ enabled, receivers }) =>
           receivers.length === 0 ? (
-            <p class="lead">{text.noReceivers}</p>
+            <p class="lead sentence">{noAlertReceivers}</p>
           ) : (
             <>
               <p class="lead">{text.alertsHelp}</p>

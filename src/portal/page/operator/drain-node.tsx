@@ -1,5 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
+import { allClasses } from '../../../services/node-reasons.ts'
+import { nodesLeft } from '../../nodes-left.ts'
 import type { NodeJson } from '../../operations/node-operations.ts'
 import { gatewayHost } from '../brand.ts'
 import { Banner } from '../components/banner.tsx'
@@ -11,6 +13,7 @@ import { formatNumber } from '../format.ts'
 import { request } from '../request.ts'
 import type { RequestError } from '../request.ts'
 import { formatPart } from './format-figures.ts'
+import { fateOfCalls, isDrained } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -103,7 +106,7 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
       <RowButton
         label={text.drain}
         of={of}
-        isDangerous={onlyFor.includes('all')}
+        isDangerous={onlyFor.includes(allClasses)}
         onClick={() => ([isAsking.value, refusal.value] = [true, undefined])}
       />
       {isAsking.value && (
@@ -126,19 +129,18 @@ export const DrainNode = ({ network, node, share, of, onChanged }: DrainProps) =
 
 /** Calls that would fail, or go to the partner. */
 const LastNode = ({ network, classes }: { readonly network: NetworkNodes; readonly classes: readonly string[] }) => {
-  const ofSome = classes.length > 0 && !classes.includes('all')
-  const hasPartner = network.upstreams.some(({ partner, usable }) => partner && usable !== false)
+  const ofSome = classes.length > 0 && !classes.includes(allClasses)
   const title = ofSome ? `${text.onlyNodeFor} ${classes.join(', ')} ${text.of} ${network.name}.` : `${text.lastUsable} ${network.name}.`
-  const [calls, toPartner] = ofSome ? [text.onlyNodeHelp, text.onlyNodeWithPartner] : [text.lastUsableHelp, text.lastUsableWithPartner]
   return (
     <Banner tone="danger" title={title}>
-      {hasPartner ? toPartner : calls}
+      {`${ofSome ? text.untilPutBackThose : text.untilPutBack} ${fateOfCalls(network)}.`}
     </Banner>
   )
 }
 
-const WhatIsLeft = ({ network, node: { name, partner, inFlight, usable }, share }: Pick<DrainProps, 'network' | 'node' | 'share'>) => {
-  const others = network.upstreams.filter(each => !each.partner && each.usable !== false && !each.drained && each.name !== name).length
+const WhatIsLeft = ({ network, node, share }: Pick<DrainProps, 'network' | 'node' | 'share'>) => {
+  const { name, partner, inFlight, usable } = node
+  const others = nodesLeft(network.upstreams, [node], isDrained).length
   return (
     <>
       {!partner && (

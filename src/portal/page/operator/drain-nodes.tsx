@@ -1,14 +1,17 @@
 import { useSignal } from '@preact/signals'
-import { useId, useRef } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
+import { classesLost, nodesLeft } from '../../nodes-left.ts'
 import type { NodeJson } from '../../operations/node-operations.ts'
 import { gatewayHost } from '../brand.ts'
 import { Banner } from '../components/banner.tsx'
+import { Checkbox } from '../components/controls.tsx'
 import { ConfirmDialog } from '../components/dialog.tsx'
 import { formatNumber } from '../format.ts'
 import { RequestError } from '../request.ts'
 import { DrainFields, drainSettings, requestDrain } from './drain-node.tsx'
 import type { DrainDuration } from './drain-node.tsx'
 import type { NodeRow } from './node-rows.ts'
+import { fateOfCalls, isDrained } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -75,7 +78,14 @@ export const DrainNodes = ({ rows, onChanged, onClose }: DrainNodesProps) => {
         <fieldset>
           <legend>{text.drainWhich}</legend>
           {listed.map(each => (
-            <Choice key={each.id} label={nameOf(each)} isChosen={isChosen(each.id)} onChange={() => choose(each.id)} />
+            <Checkbox
+              key={each.id}
+              name="node"
+              value={each.id}
+              label={nameOf(each)}
+              isChecked={isChosen(each.id)}
+              onChange={() => choose(each.id)}
+            />
           ))}
           <button type="button" class="quiet small" onClick={() => (ids.value = new Set(listed.map(({ id }) => id)))}>
             {`${text.chooseAll} (${formatNumber(listed.length)})`}
@@ -98,22 +108,6 @@ export const DrainNodes = ({ rows, onChanged, onClose }: DrainNodesProps) => {
 
 const nameOf = ({ network, node }: Pick<ListedNode, 'network' | 'node'>): string => `${node.name} (${network.name})`
 
-interface ChoiceProps {
-  readonly label: string
-  readonly isChosen: boolean
-  onChange(): void
-}
-
-const Choice = ({ label, isChosen, onChange }: ChoiceProps) => {
-  const id = useId()
-  return (
-    <p class="checkbox">
-      <input id={id} type="checkbox" checked={isChosen} onChange={onChange} />
-      <label for={id}>{label}</label>
-    </p>
-  )
-}
-
 interface DrainEffect {
   readonly network: NetworkNodes
   /** Calls of the network, or of a class, fail, or go to its partner. */
@@ -131,26 +125,14 @@ const Effects = ({ of }: { readonly of: readonly DrainEffect[] }) => (
   </>
 )
 
-/** What stays of the network: the gateway decides the same of each single node. */
+/** What stays of the network, as the gateway decides it of each single node. */
 const effectOf = (network: NetworkNodes, chosen: readonly ListedNode[]): DrainEffect => {
-  const isDrained = (each: NodeJson): boolean => each.drained || chosen.some(({ node }) => node === each)
-  const own = network.upstreams.filter(({ partner }) => !partner)
-  const left = own.filter(each => each.usable !== false && !isDrained(each))
-  const fate = network.upstreams.some(each => each.partner && each.usable !== false && !isDrained(each)) ? text.toPartner : text.fail
-  if (left.length === 0)
-    return own.some(each => each.usable !== false) || own.every(isDrained)
-      ? { network, isLoss: true, text: `${network.name}: ${text.noneStays} ${fate}` }
-      : { network, isLoss: false, text: `${network.name}: ${text.noneUsable}` }
+  const taken = chosen.filter(each => each.network === network).map(({ node }) => node)
+  const left = nodesLeft(network.upstreams, taken, isDrained)
+  const lost = classesLost(network.upstreams, taken, isDrained)
+  const isLoss = lost.length > 0
+  const fate = fateOfCalls(network, taken)
+  if (left.length === 0) return { network, isLoss, text: `${network.name}: ${isLoss ? `${text.noneStays} ${fate}` : text.noneUsable}.` }
   const stay = `${network.name}: ${left.map(({ name }) => name).join(', ')} ${left.length === 1 ? text.staysUsable : text.stayUsable}`
-  const lost = classesOf(left[0]).filter(
-    each =>
-      left.every(node => classesOf(node).includes(each)) && own.some(node => node.usable !== false && !classesOf(node).includes(each)),
-  )
-  return lost.length === 0
-    ? { network, isLoss: false, text: `${stay}.` }
-    : { network, isLoss: true, text: `${stay}, ${text.notForClasses} ${lost.join(', ')}: ${fate}` }
+  return { network, isLoss, text: isLoss ? `${stay}, ${text.notForClasses} ${lost.join(', ')}: ${fate}.` : `${stay}.` }
 }
-
-/** Of methods of which it gets no calls. */
-const classesOf = (node: NodeJson | undefined): readonly string[] =>
-  node?.reasons.filter(({ keepsAway }) => keepsAway).map(each => each.class) ?? []

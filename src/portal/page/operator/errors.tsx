@@ -202,7 +202,7 @@ const FailingNodes = ({ since, nodes }: NodeFailuresJson) => {
   const failing = nodes.flatMap(({ errors, ...node }) => errors.map(each => ({ ...node, ...each }))).sort((a, b) => b.failures - a.failures)
   return (
     <>
-      <p class="lead">{`${text.counted} ${formatMoment(since, now.value)}${text.keptForDay}${failing.length === 0 ? ` ${text.noNodeFails}` : ''}`}</p>
+      <p class="lead">{`${text.counted} ${formatMoment(since, now.value)}${text.lastDay}${failing.length === 0 ? ` ${text.noNodeFails}` : ''}`}</p>
       {failing.length > 0 && (
         <Table
           caption={text.ofNodes}

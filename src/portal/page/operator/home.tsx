@@ -25,7 +25,7 @@ import { DrainNode } from './drain-node.tsx'
 import { formatCount, formatMiB, formatRate, formatShare, inTheLast, toMiB, toneOfFailures } from './format-figures.ts'
 import { Incidents } from './incidents.tsx'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
-import { FailedShare, LastFailure, NodeTimes, NodeWhy, byProblem, toneOfNode, useNodes } from './node-state.tsx'
+import { FailedShare, LastFailure, NodeTimes, NodeWhy, byProblem, fateOfCalls, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -69,8 +69,6 @@ interface AttentionProps {
 /** The tones in the order of what matters. */
 const tonesByRank: readonly Tone[] = ['danger', 'warn', 'accent', 'neutral', 'ok']
 
-const rankOf = ({ tone }: Pick<AttentionRow, 'tone'>): number => tonesByRank.indexOf(tone)
-
 interface AttentionRow {
   readonly key: string
   readonly tone: Tone
@@ -90,7 +88,7 @@ const nodeRow = (
   const { name, condition } = node
   const toneOfResults: Tone = wrongResults === null ? 'ok' : wrongResults.proven ? 'danger' : 'warn'
   const tones = condition === 'drained' ? [toneOfNode(node)] : [toneOfNode(node), toneOfResults]
-  const [tone = 'neutral'] = tones.toSorted((a, b) => rankOf({ tone: a }) - rankOf({ tone: b }))
+  const tone = tonesByRank.find(each => tones.includes(each)) ?? 'neutral'
   const isLiar = wrongResults !== null && condition !== 'drained' && condition !== 'notUsable'
   return {
     key: `${network.name}/${name}`,
@@ -156,22 +154,20 @@ const whyOf = (why: string, kind: string, network: NetworkNodes | undefined): st
   const { lastHead } = network
   if (kind === 'stalled' && lastHead !== null)
     return `${why} ${text.for} ${formatAge(Date.parse(lastHead.checkedAt) - Date.parse(lastHead.since))}`
-  if (kind === 'notRedundant') return `${why}: ${text.withoutIt}, ${effectOn(network)}`
-  return kind.startsWith('class ') ? `${why}: ${effectOn(network)}` : why
+  if (kind === 'notRedundant') return `${why}: ${text.withoutIt}, ${fateOfCalls(network)}`
+  return kind.startsWith('class ') ? `${why}: ${fateOfCalls(network)}` : why
 }
 
 const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => {
   if (overview === undefined || nodes === undefined) return isUnread ? null : <Skeleton height={3} />
   const networks = nodes.networks.toSorted(byProblem)
-  const rows = nodes.problems
-    .map(problem => {
-      const network = networks.find(({ name }) => name === problem.network)
-      const node = network?.upstreams.find(({ name }) => name === problem.node)
-      return network === undefined || node === undefined
-        ? otherRow({ problem, network, overview })
-        : nodeRow({ network, node }, problem, onChanged)
-    })
-    .toSorted((one, other) => rankOf(one) - rankOf(other))
+  const rows = nodes.problems.map(problem => {
+    const network = networks.find(({ name }) => name === problem.network)
+    const node = network?.upstreams.find(({ name }) => name === problem.node)
+    return network === undefined || node === undefined
+      ? otherRow({ problem, network, overview })
+      : nodeRow({ network, node }, problem, onChanged)
+  })
   const idle = networks.filter(({ state }) => state === 'unknown').map(({ name }) => name)
   const isWell = nodes.problems.every(({ network, severity }) => network === null && severity === 'info')
   return (
@@ -204,9 +200,6 @@ const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => 
   )
 }
 
-const effectOn = ({ upstreams }: NetworkNodes): string =>
-  upstreams.some(({ partner, usable }) => partner && usable !== false) ? text.callsToPartner : text.callsFail
-
 /** `all 11 calls since 08:48:33 failed`. Empty where none has failed. */
 const failedInOutage = ({ since, calls, failedCalls }: NonNullable<OverviewJson['networks'][number]['outage']>): string => {
   const failed =
@@ -223,7 +216,7 @@ const NetworksDown = ({ networks, overview }: Pick<NodesJson, 'networks'> & { re
     const outage = overview.networks.find(({ name }) => name === network.name)?.outage ?? null
     const since = network.downSince
     return [
-      `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes})${since === null ? '' : ` ${operatorTexts.nodes.since} ${formatMoment(since, now.value)}`}, ${effectOn(network)}`,
+      `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes})${since === null ? '' : ` ${operatorTexts.nodes.since} ${formatMoment(since, now.value)}`}, ${fateOfCalls(network)}`,
       outage === null ? '' : failedInOutage(outage),
     ]
       .filter(Boolean)

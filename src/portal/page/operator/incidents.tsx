@@ -1,4 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks'
+import { allClasses } from '../../../services/node-reasons.ts'
 import type { IncidentJson, IncidentsJson } from '../../operations/operation.ts'
 import { nameOfKind } from '../../state-labels.ts'
 import { now } from '../clock.ts'
@@ -10,7 +11,7 @@ import { formatAgeSince, formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { NetworkLink, NodeLink } from './links.tsx'
-import { allClasses, nameClass, useNodes } from './node-state.tsx'
+import { nameClass, useNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.incidents

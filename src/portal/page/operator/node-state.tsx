@@ -1,5 +1,6 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
+import { allClasses } from '../../../services/node-reasons.ts'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import type { OverviewJson } from '../../operator/overview-routes.ts'
 import type { CurrentProblemJson, NodesAndProblemsJson } from '../../operator/problems.ts'
@@ -54,7 +55,13 @@ export const rankOfNetwork = ({ state, upstreams }: NetworkNodes): number => {
 export const byProblem = (one: NetworkNodes, other: NetworkNodes): number =>
   rankOfNetwork(one) - rankOfNetwork(other) || (one.name < other.name ? -1 : 1)
 
-export const allClasses = 'all'
+export const isDrained = ({ drained }: NodeJson): boolean => drained
+
+/** What becomes of calls that no own node gets, once `taken` are drained too. */
+export const fateOfCalls = ({ upstreams }: NetworkNodes, taken: readonly NodeJson[] = []): string =>
+  upstreams.some(each => each.partner && each.usable !== false && !each.drained && !taken.includes(each))
+    ? text.callsToPartner
+    : text.callsFail
 
 export const nameClass = (methodClass: string): string => (methodClass === allClasses ? text.allClasses : `${methodClass} ${text.ofClass}`)
 
