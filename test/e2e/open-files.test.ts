@@ -70,6 +70,8 @@ t.test('a process that may open few files', async t => {
     t.match(await clients[1]?.nextMessage(), { error: { code: -32002, message: 'the gateway has no connection left; retry later' } })
     await waitUntil(async () => (await refused('upstream')) > 200)
     release()
+    // All but the one that was read above.
+    for (const [i, client] of clients.entries()) for (let j = i; j < 150; j++) await client.nextMessage()
     t.notOk(await gateway.metric('tollgate_upstream_reduced', { reason: 'breaker' }))
     t.notOk(gateway.log.some(({ msg }) => String(msg).startsWith('upstream')))
     t.equal(gateway.stderr(), '')
@@ -77,7 +79,6 @@ t.test('a process that may open few files', async t => {
 
   t.test('serves again when sockets are free', async t => {
     node.setResponse('eth_getBalance', { result: '0x2' })
-    await waitUntil(async () => (await gateway.metric('tollgate_upstream_requests_in_flight')) === 0)
     t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'22'.repeat(20)}`, '0x1']), { result: '0x2' })
   })
 })
