@@ -18,6 +18,7 @@ import {
   observedSecondsOf,
   openOutageHistory,
   outageDaysOf,
+  recordObserved,
   recordOutage,
   unobservedDaysOf,
 } from '../../src/portal/alerts/outage-days.ts'
@@ -40,6 +41,7 @@ import { neverExpires } from '../../src/store/record-store.ts'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { withTimeoutOr } from '../../src/util/async.ts'
+import type { MaybePromise } from '../../src/util/async.ts'
 import { dayMs, hourMs } from '../../src/util/dates.ts'
 import { tempStore } from '../store/temp-store.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
@@ -908,6 +910,65 @@ t.test('of a network the time is known in which some gateway has observed it, an
   t.equal(Object.keys((first?.value as { observed?: object } | undefined)?.observed ?? {}).length, 1, 'older days are dropped')
 })
 
+t.test('when a network was observed takes as little room after 90 days as after one, however often that began and ended', async t => {
+  const { clock, store } = await new AlertScenario(t).open()
+  const first = Date.UTC(2026, 0, 15)
+  for (let day = 0; day < 95; day += 1)
+    for (const hour of [3, 12, 23.99]) await recordObserved(store, 'devnet', first + day * dayMs + hour * hourMs)
+  clock.advance(first + 95 * dayMs - 60_000 - clock.now())
+  const [record] = await store.records('outage', 'operators')
+  const { length } = JSON.stringify(record)
+  t.ok(length < 1_400, `${length} bytes`)
+  const recorded = (await openOutageHistory(store, clock)())?.get('devnet') ?? []
+  // Of the step that runs a minute is still to come; and the last minute of yesterday is within 24 hours.
+  const ofDay = 3 * 300 - 60
+  t.same(observedSecondsOf(recorded, clock.now()), { last24Hours: ofDay + 60, last90Days: 89 * 3 * 300 + ofDay })
+})
+
+t.test('of many networks few are recorded at a time, and each once in 5 minutes', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, store } = scenario
+  const networks = Array.from({ length: 120 }, (_, i) => ({ name: `net-${i}`, state: 'ok' as const }))
+  let [underWay, most, writes] = [0, 0, 0]
+  const count = async <T>(run: () => MaybePromise<T>): Promise<T> => {
+    most = Math.max(most, (underWay += 1))
+    await new Promise(setImmediate)
+    return Promise.resolve(run()).finally(() => (underWay -= 1))
+  }
+  const counted: Store = {
+    ...store,
+    addRecord: (kind, record) => count(() => store.addRecord(kind, record)),
+    findRecord: (kind, id) => count(() => store.findRecord(kind, id)),
+    async replaceRecord(...args) {
+      const isWritten = await count(() => store.replaceRecord(...args))
+      if (isWritten) writes += 1
+      return isWritten
+    },
+  }
+  const gateways = ['one', 'other'].map(() =>
+    scenario.gateway({ store: counted, networkNames: () => networks.map(({ name }) => name), networkStatuses: () => networks }),
+  )
+  for (let i = 0; i < 3; i += 1) await scenario.round(...gateways)
+  t.equal((await openOutageHistory(store, clock)())?.size, 120)
+  t.equal(writes, 120)
+  t.ok(most <= 50 * gateways.length, `${most} at once`)
+})
+
+t.test('alerts do not wait for what is recorded for the status of networks', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, store } = scenario
+  const receiver = await receiverFor(t)
+  await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url, daily: [75], monthly: [] })
+  await scenario.spend(800)
+  const failing: Store = {
+    ...store,
+    addRecord: (kind, record) => (kind === 'outage' ? Promise.reject(new Error('not recorded')) : store.addRecord(kind, record)),
+  }
+  clock.advance(roundIntervalMs)
+  await t.rejects(scenario.gateway({ store: failing }).run(), 'not recorded')
+  await waitUntil(() => receiver.received.length === 1)
+})
+
 t.test('callers of a network are told of its outages, also from before a restart, and of fewer or slow nodes', async t => {
   const now = Date.UTC(2026, 0, 15, 0, 30)
   const minuteMs = 60_000
@@ -922,11 +983,18 @@ t.test('callers of a network are told of its outages, also from before a restart
     { network: 'devnet', day, outages: [{ kind: 'down' as const, began: midnight, ended: midnight + 5 * minuteMs }] },
   ]
   const told = (incidents: readonly ReturnType<typeof logged>[], known: typeof recorded = []) =>
-    networkIncidents(known, incidents, now).map(({ state, because, began, ended }) => [
+    networkIncidents(known, incidents, new Set(['partner']), now).map(({ state, because, began, ended }) => [
       ...[state, because, (now - began) / minuteMs, ended === undefined ? undefined : (now - ended) / minuteMs],
     ])
   t.same(told([], recorded), [['down', null, 40, 25]], 'over midnight it is one')
   t.same(told([logged('down', 40, 25, null)], recorded), [['down', null, 40, 25]], 'it is told once')
+  t.same(told([logged('down', 28, 25, null)], recorded), [['down', null, 40, 25]], 'whole, where this gateway was started in it')
+  t.same(
+    told([logged('down', 40, 34, null), logged('down', 33, 25, null)], recorded),
+    [['down', null, 40, 25]],
+    'and as one, where others saw it last all the time',
+  )
+  t.same(told([logged('down', 28, undefined, null)], recorded), [['down', null, 40, undefined]], 'it lasts while this gateway sees it')
   t.same(
     told([logged('notUsable', 20, 10), logged('breaker', 15, 5, 'b'), logged('slow', 3, undefined)]),
     [
@@ -944,6 +1012,7 @@ t.test('callers of a network are told of its outages, also from before a restart
     ],
     'a network that is down is not degraded as well',
   )
+  t.same(told([logged('notUsable', 20, 10, 'partner'), logged('slow', 9, undefined, 'partner')]), [], 'partners are none of its nodes')
   t.same(told([logged('suspect', 3, 2.95), logged('verify beacon-behind', 9, 1, null)]), [], 'no moments, and no plugins')
 })
 

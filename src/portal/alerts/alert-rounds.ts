@@ -53,6 +53,9 @@ const maxConcurrentDeliveries = 64
  */
 const accountsPerTurn = 16
 
+/** Observed together, which takes two requests to the store each: far away, 500 networks wait for twenty times its distance. */
+const networksPerTurn = 50
+
 /** How long owners see what was sent. */
 const deliveryRetentionMs = 7 * dayMs
 
@@ -91,11 +94,16 @@ export class AlertRounds {
     this.#operatorAlerts = operators && new OperatorAlerts({ ...options, ...operators })
   }
 
-  /** One round, unless another gateway of the configuration does one. Resolves before what it sends has been answered. Rejects where the store fails. */
+  /** Resolves before what it sends has been answered. Rejects where the store fails. */
   async run(): Promise<void> {
-    const { store } = this.#options
     await this.#incidents.report()
+    await this.#tell()
     await this.#observe()
+  }
+
+  /** One round, unless another gateway of the configuration does one. */
+  async #tell(): Promise<void> {
+    const { store } = this.#options
     const names = this.#options.networkNames()
     // Never released: the next round is due when the lock ends.
     if ((await tryLock(this.#options, this.#lockOf(names), roundIntervalMs - 1)) === undefined) return
@@ -109,13 +117,8 @@ export class AlertRounds {
     // From another place each time: nobody is always the last whom the limit of deliveries leaves for the next round.
     const start = Math.floor(Math.random() * alertBuckets.length)
     for (const bucket of [...alertBuckets.slice(start), ...alertBuckets.slice(0, start)]) {
-      const accounts = await listAlertSettings(store, bucket)
-      for (let from = 0; from < accounts.length; from += accountsPerTurn) {
-        if (this.#isStopped) return
-        await Promise.all(accounts.slice(from, from + accountsPerTurn).map(settings => this.#check(settings, outages)))
-        // LMDB is read without a pause: calls get their turn.
-        await setImmediate()
-      }
+      await this.#inTurns(await listAlertSettings(store, bucket), accountsPerTurn, settings => this.#check(settings, outages))
+      if (this.#isStopped) return
     }
     for (const incident of incidents) {
       if (incident.ended === null || incident.hasEnded) continue
@@ -139,12 +142,25 @@ export class AlertRounds {
     const step = observationStepOf(now)
     const names = networkNames()
     const added = names.filter(name => !this.#observed.has(name))
-    await Promise.all(added.map(name => recordFirstDay(store, name, now)))
-    for (const name of added) this.#observed.set(name, undefined)
+    await this.#inTurns(added, networksPerTurn, async name => {
+      await recordFirstDay(store, name, now)
+      this.#observed.set(name, undefined)
+    })
     if (names.every(name => this.#observed.get(name) === step)) return
     const observed = (await networkStatuses()).filter(({ name, state }) => state !== 'unknown' && this.#observed.get(name) !== step)
-    await Promise.all(observed.map(({ name }) => recordObserved(store, name, now)))
-    for (const { name } of observed) this.#observed.set(name, step)
+    await this.#inTurns(observed, networksPerTurn, async ({ name }) => {
+      await recordObserved(store, name, now)
+      this.#observed.set(name, step)
+    })
+  }
+
+  /** So many at once, until it is stopped. */
+  async #inTurns<T>(values: readonly T[], perTurn: number, run: (value: T) => Promise<void>): Promise<void> {
+    for (let from = 0; from < values.length && !this.#isStopped; from += perTurn) {
+      await Promise.all(values.slice(from, from + perTurn).map(run))
+      // LMDB is read without a pause: calls get their turn.
+      await setImmediate()
+    }
   }
 
   /** Waits for what is being sent, which is aborted. */

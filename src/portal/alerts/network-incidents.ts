@@ -1,21 +1,18 @@
 import { nodeReasons } from '../../services/node-reasons.ts'
 import type { IncidentLog } from '../portal-services.ts'
 import { isOutageKind } from './network-outages.ts'
-import { outagesOfLastDay } from './outage-days.ts'
-import type { RecordedDay, SeenOutage } from './outage-days.ts'
+import { joinTimes, outagesOfLastDay } from './outage-days.ts'
+import type { RecordedDay, SeenOutage, TimeSpan } from './outage-days.ts'
 
 // What the callers of a network are told of its last day. Nodes are the operator's: of them it is said alone that there were fewer, or slow ones.
 
 type LoggedIncident = ReturnType<IncidentLog['list']>[number]
 
 /** Outages, and times in which calls had fewer nodes than usual (`nodes`), or some took far longer than others (`slow`). */
-export interface NetworkIncident {
+export interface NetworkIncident extends TimeSpan {
   readonly state: SeenOutage['kind'] | 'degraded'
   /** Null: see the state. */
   readonly because: DegradedBecause | null
-  readonly began: number
-  /** Undefined while it lasts. */
-  readonly ended: number | undefined
 }
 
 export const degradedBecause = ['nodes', 'slow'] as const
@@ -32,21 +29,23 @@ const minDegradedMs = 5_000
 export const seenOutages = (incidents: readonly LoggedIncident[]): readonly SeenOutage[] =>
   incidents.flatMap(({ node, kind, began, ended }) => (node === undefined && isOutageKind(kind) ? [{ kind, began, ended }] : []))
 
-/** The newest first. */
+/** The newest first. What partners had is none: they are not among the nodes that callers are told of. */
 export const networkIncidents = (
   recorded: readonly RecordedDay[],
   incidents: readonly LoggedIncident[],
+  partners: ReadonlySet<string>,
   now: number,
 ): readonly NetworkIncident[] => {
   const outages = outagesOfLastDay(recorded, seenOutages(incidents), now)
   const down = outages.filter(({ kind }) => kind === 'down')
   const degraded = degradedBecause.flatMap(because =>
     degradedTimes(
-      incidents.filter(incident => becauseOf(incident) === because),
+      incidents.filter(each => becauseOf(each) === because && !partners.has(each.node ?? '')),
       down,
     ).map(time => ({ state: 'degraded' as const, because, ...time })),
   )
-  const newest = <T extends Span>(found: readonly T[]): readonly T[] => found.toSorted((a, b) => b.began - a.began).slice(0, maxIncidents)
+  const newest = <T extends TimeSpan>(found: readonly T[]): readonly T[] =>
+    found.toSorted((a, b) => b.began - a.began).slice(0, maxIncidents)
   return [...newest(outages).map(({ kind: state, ...time }) => ({ state, because: null, ...time })), ...newest(degraded)].sort(
     (a, b) => b.began - a.began,
   )
@@ -61,28 +60,16 @@ const becauseOf = ({ node, kind }: LoggedIncident): DegradedBecause | undefined 
 
 const keepsAway = (kind: string): boolean => Object.entries(nodeReasons).some(([reason, each]) => reason === kind && each.keepsAway)
 
-type Span = Pick<NetworkIncident, 'began' | 'ended'>
-
-const endOf = ({ ended = Infinity }: Span): number => ended
+const endOf = ({ ended = Infinity }: TimeSpan): number => ended
 
 /** What several nodes had is one time; while the network is down, that is said instead. */
-const degradedTimes = (incidents: readonly LoggedIncident[], outages: readonly Span[]): readonly Span[] => {
-  const joined: { began: number; ended: number }[] = []
-  for (const each of incidents.toSorted((a, b) => a.began - b.began)) {
-    const last = joined.at(-1)
-    if (last !== undefined && each.began <= last.ended) last.ended = Math.max(last.ended, endOf(each))
-    else joined.push({ began: each.began, ended: endOf(each) })
-  }
-  return joined
-    .flatMap(time =>
-      outages.reduce<readonly Required<typeof time>[]>((parts, outage) => parts.flatMap(part => without(part, outage)), [time]),
-    )
-    .filter(({ began, ended }) => ended - began >= minDegradedMs)
-    .map(({ began, ended }) => ({ began, ended: ended === Infinity ? undefined : ended }))
-}
+const degradedTimes = (incidents: readonly TimeSpan[], outages: readonly TimeSpan[]): readonly TimeSpan[] =>
+  joinTimes(incidents)
+    .flatMap(time => outages.reduce<readonly TimeSpan[]>((parts, outage) => parts.flatMap(part => without(part, outage)), [time]))
+    .filter(time => endOf(time) - time.began >= minDegradedMs)
 
-const without = ({ began, ended }: { readonly began: number; readonly ended: number }, outage: Span) =>
+const without = ({ began, ended }: TimeSpan, outage: TimeSpan): readonly TimeSpan[] =>
   [
-    { began, ended: Math.min(ended, outage.began) },
+    { began, ended: Math.min(endOf({ began, ended }), outage.began) },
     { began: Math.max(began, endOf(outage)), ended },
-  ].filter(part => part.began < part.ended)
+  ].filter(part => part.began < endOf(part))

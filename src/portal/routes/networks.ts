@@ -91,11 +91,13 @@ const networksWithStatus = async (services: PortalServices) => {
   return networks.map(network => {
     const recorded = history?.get(network.name) ?? []
     const logged = incidents.list(network.name)
+    const status = statuses.get(network.name)
+    const partners = new Set(status?.upstreams.flatMap(({ name, partner }) => (partner === true ? [name] : [])))
     return {
       network,
       status: {
-        ...statusOf(network, statuses.get(network.name)),
-        incidents: networkIncidents(recorded, logged, now).map(({ began, ended, ...incident }) => ({
+        ...statusOf(network, status),
+        incidents: networkIncidents(recorded, logged, partners, now).map(({ began, ended, ...incident }) => ({
           ...incident,
           began: isoTime(began),
           ended: isoTimeOrNull(ended),
