@@ -1069,7 +1069,7 @@ t.test('of nodes that are drained at once, those calls are lost that none of the
   t.same(lost([a, b], noLogs), ['all'])
   t.same(lost([], a, b, noLogs), ['all'])
   t.same(lost([a, b, noLogs], down), ['all'], 'none is left that may come back')
-  t.same(lost([a, b, noLogs], partner), [])
+  t.same(lost([a, b, noLogs, down], partner), [], 'all own nodes are drained')
   t.end()
 })
 
