@@ -35,6 +35,7 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
       'nodes list': 'each node with its state, lag and calls in flight',
       'nodes drain base-mainnet own': 'before maintenance: no new calls, those in flight finish',
       'nodes undrain base-mainnet own': 'sends calls to it again',
+      'nodes acknowledge base-mainnet --note OPS-41': 'other operators see that you look after its problems',
       'nodes incidents --network base-mainnet': 'what kept calls from its nodes in the last day, and when',
     }),
   evidence: async () =>

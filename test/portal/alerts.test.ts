@@ -11,7 +11,12 @@ import { defaultRateRule, readAlertSettings } from '../../src/portal/alerts/aler
 import { listDeliveries, listOperatorDeliveries } from '../../src/portal/alerts/delivery-records.ts'
 import { maxOfIncident, warningDelayMs } from '../../src/portal/alerts/operator-alerts.ts'
 import type { OperatorReceivers } from '../../src/portal/alerts/operator-alerts.ts'
-import { endedAfterMs } from '../../src/portal/alerts/shared-incidents.ts'
+import {
+  acknowledgeIncidents,
+  endedAfterMs,
+  readAcknowledgments,
+  unacknowledgeIncidents,
+} from '../../src/portal/alerts/shared-incidents.ts'
 import { networkIncidents } from '../../src/portal/alerts/network-incidents.ts'
 import {
   firstDayOf,
@@ -589,6 +594,53 @@ t.test('who names a network during its outage is told of it within a day of its 
     { json: { text: /^Tollgate: devnet answers again\n/ } },
   ])
   t.equal(receiver.received.length, 2)
+})
+
+t.test('while an operator looks after a problem its first message is not sent again each day; it and the end are sent', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, store } = scenario
+  const services = { clock, store }
+  const receiver = await receiverFor(t)
+  const seen = new SeenIncidents()
+  const gateway = seen.gateway(scenario, { webhooks: { chat: { url: new Secret(receiver.url), format: 'standard' } } })
+  const sent = () => receiver.received.map(({ json }) => json.type)
+  const days = async (count: number): Promise<void> => {
+    for (let half = 0; half < 2 * count; half += 1) {
+      clock.advance(dayMs / 2)
+      await roundsFor(scenario, 10_000, gateway)
+    }
+  }
+  const acknowledge = (incidents: Parameters<typeof acknowledgeIncidents>[2] = []) =>
+    acknowledgeIncidents(services, { network: 'devnet', node: 'node-1' }, incidents, {
+      ...{ by: { kind: 'operator', name: 'dora' }, at: new Date(clock.now()).toISOString(), note: null },
+    })
+  const name = { network: 'devnet', node: 'node-1', kind: 'unreachable', class: 'all', text: 'refused', severity: 'warning' } as const
+  const find = async () => (await readAcknowledgments(services))(name)
+  const { network: _, ...incident } = name
+  seen.begin(clock, incident)
+  t.equal(await acknowledge(), 0, 'it is in no store yet')
+  t.equal(await acknowledge([{ ...name, began: new Date(clock.now()).toISOString() }]), 1, 'the gateway sees it')
+  await roundsFor(scenario, 2 * warningDelayMs, gateway)
+  t.same(sent(), ['incident.began'], 'no alert is withheld')
+  t.match(await find(), { by: { name: 'dora' } })
+  await days(4)
+  t.same(sent(), ['incident.began'])
+  t.equal(await unacknowledgeIncidents(services, { network: 'devnet', node: 'node-2' }), 0)
+  t.equal(await unacknowledgeIncidents(services, { network: 'devnet' }), 1)
+  t.equal(await find(), undefined)
+  await days(1)
+  t.same(sent(), ['incident.began', 'incident.began'], 'each day, once nobody looks after it')
+  t.equal(await acknowledge(), 1, 'what any gateway sees')
+  seen.end(clock)
+  await roundsFor(scenario, endedMs, gateway)
+  t.same(sent(), ['incident.began', 'incident.began', 'incident.ended'])
+  t.equal(await find(), undefined, 'it ends with the incident')
+  t.equal(await acknowledge(), 0)
+  seen.begin(clock, incident)
+  await roundsFor(scenario, 2 * warningDelayMs, gateway)
+  t.equal(sent().at(-1), 'incident.began')
+  t.equal(await find(), undefined, 'a new one is not acknowledged')
+  t.equal(await acknowledge(), 1)
 })
 
 t.test('who was told that an outage began is told of its end, also weeks later', async t => {

@@ -172,6 +172,8 @@ const exampleInputs: Readonly<
   'nodes drain': () => ({ ...onlyNode, force: true }),
   'nodes undrain': () => onlyNode,
   'nodes incidents': () => ({ network: 'devnet' }),
+  'nodes acknowledge': () => ({ ...onlyNode, note: 'OPS-41' }),
+  'nodes unacknowledge': () => onlyNode,
   'evidence list': () => ({ network: 'devnet', node: 'node-2', hours: 24 }),
   'evidence show': () => ({ id: keptEvidence }),
   'evidence clear': () => onlyNode,
@@ -733,6 +735,8 @@ t.test("the operator's API", async t => {
       '/accounts': { name: 'dave', plan: 'core' },
       '/accounts/{id}/alerts': { webhook: receiver.url },
       '/nodes/{network}/{node}/drain': { force: true },
+      '/overview/incidents/acknowledge': { network: 'devnet' },
+      '/overview/incidents/unacknowledge': { network: 'devnet' },
       '/log-level': { level: 'debug' },
     }
     for (const { path, method, status = 200 } of operatorRoutes) {
@@ -786,6 +790,92 @@ t.test("the operator's API", async t => {
     t.equal(await gateway.stop(), 0)
     t.notOk((JSON.stringify(gateway.log) + gateway.stderr()).includes(adminToken))
   })
+})
+
+t.test('an operator acknowledges a problem for all gateways on the store, by API and command, and takes it back', async t => {
+  const node = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_getBlockByNumber: { result: { number: '0x10', hash: `0x${'1'.repeat(64)}`, parentHash: `0x${'0'.repeat(64)}`, timestamp: '0x1' } },
+    eth_gasPrice: { result: '0x7' },
+  })
+  const deployment = createDeployment({
+    networks: { devnet: networkFile('devnet', [`http://127.0.0.1:${await freePort()}`, node.url]) },
+    gateway: {
+      admin: { token: '${ADMIN_TOKEN}', tokens: { dora: '${DORA_TOKEN}' } },
+      listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:${ADMIN_PORT}', portal: '127.0.0.1:0' },
+    },
+    env: { ADMIN_TOKEN: adminToken, DORA_TOKEN: doraToken, ADMIN_PORT: String(await freePort()) },
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  const { key } = await deployment.addCaller('alice')
+  const gateways = [await deployment.start(), await deployment.start({ env: { ADMIN_PORT: '0' } })] as const
+  const [dora, other] = [createPortalClient(gateways[0].admin, doraToken), createPortalClient(gateways[1].admin, adminToken)]
+  type Incident = { readonly node: string | null; readonly ended: string | null; readonly severity: string; readonly acknowledged: unknown }
+  const lasting = async (client: PortalClient): Promise<readonly Incident[]> =>
+    (await client.get('/overview/incidents?network=devnet')).json.incidents.filter(
+      ({ node, ended, severity }: Incident) => node === 'node-1' && ended === null && severity !== 'info',
+    )
+  for (const [i, client] of [dora, other].entries())
+    await waitUntil(async () => {
+      await call(gateways[i]!.http(key), 'eth_gasPrice')
+      return (await lasting(client)).length > 0
+    })
+  const problemsOf = async (client: PortalClient) => (await client.get('/overview/problems')).json
+  const problemOf = async (client: PortalClient) =>
+    (await problemsOf(client)).problems.find((each: { readonly node: string | null }) => each.node === 'node-1')
+  const before = await problemsOf(other)
+  t.match(await problemOf(other), { acknowledged: null, acknowledgeable: true })
+
+  const path = '/overview/incidents/acknowledge'
+  t.match(await dora.post(path, { network: 'devnet', note: 'x'.repeat(201) }), { status: 400, json: { error: { field: 'note' } } })
+  t.equal((await dora.post(path, { network: 'nowhere' })).status, 404)
+  t.equal((await dora.post(path, { network: 'devnet', node: 'nowhere' })).status, 404)
+  t.match(await dora.post(path, { network: 'devnet', node: 'node-2' }), { status: 200, json: { incidents: 0 } }, 'it has no problem')
+  const by = { kind: 'operator', name: 'dora' }
+  const { status, json } = await dora.post(path, { network: 'devnet', node: 'node-1', note: ' OPS-41 ' })
+  t.match({ status, json }, { status: 200, json: { by, note: 'OPS-41', at: /Z$/ } })
+  t.ok(json.incidents > 0)
+  const acknowledged = { by, note: 'OPS-41', at: json.at }
+  for (const client of [dora, other]) {
+    t.ok((await lasting(client)).length > 0)
+    t.same((await problemOf(client)).acknowledged, acknowledged, 'at once, on both gateways')
+    const [incident] = (await lasting(client)).filter(each => each.acknowledged !== null)
+    t.same(incident?.acknowledged, acknowledged, 'the incident says so too')
+  }
+  const after = await problemsOf(other)
+  t.same(after.nodesWithProblems, before.nodesWithProblems, 'it still counts')
+  t.match((await deployment.run('nodes', 'incidents', '--network', 'devnet')).stdout, /ongoing +\d+ +devnet +node-1 .* dora: OPS-41$/m)
+  const changes = JSON.parse((await deployment.run('changes', '--json')).stdout)
+  t.match(changes.at(-1), { by, action: 'problem-acknowledged', target: 'devnet/node-1', after: { note: 'OPS-41' } })
+  t.equal(
+    changes.filter(({ action }: { readonly action: string }) => action === 'problem-acknowledged').length,
+    1,
+    'that there was nothing to acknowledge is no change',
+  )
+
+  t.match(
+    (await deployment.run('nodes', 'unacknowledge', 'devnet', '--node', 'node-1')).stdout,
+    /nobody looks after devnet\/node-1 any more/,
+  )
+  t.equal((await problemOf(dora)).acknowledged, null)
+  t.equal((await problemOf(other)).acknowledged, null)
+  t.match(JSON.parse((await deployment.run('changes', '--json')).stdout).at(-1), {
+    action: 'problem-unacknowledged',
+    target: 'devnet/node-1',
+  })
+  t.match((await other.post('/overview/incidents/unacknowledge', { network: 'devnet' })).json, { incidents: 0 })
+  t.match((await deployment.run('nodes', 'acknowledge', 'devnet')).stdout, /other operators see that you look after devnet, until/)
+  t.match((await problemOf(other)).acknowledged, { by: { kind: 'command' }, note: null }, 'the network is acknowledged with its nodes')
+  t.match((await deployment.run('nodes', 'acknowledge', 'devnet', '--node', 'node-2')).stdout, /devnet\/node-2 has no problem now/)
+})
+
+t.test('a gateway that shares no incidents acknowledges none', async t => {
+  const services = { config: configOf({}, {}) } as unknown as OperatorServices
+  for (const name of ['nodes acknowledge', 'nodes unacknowledge'])
+    await t.rejects(operations.find(each => each.name === name)!.run({ network: 'devnet' } as never, services), { code: 'no-dashboard' })
 })
 
 t.test('with workers the primary serves the API', async t => {
@@ -1244,7 +1334,7 @@ const configOf = (portal: object, listen: object = { portal: {} }) =>
 
 t.test('that nobody is told of problems is one, as far as it is no wish', async t => {
   const read = (...config: Parameters<typeof configOf>) =>
-    describeProblems({ networks: [], alerts: [], evidence: [], config: configOf(...config) }).problems
+    describeProblems({ networks: [], alerts: [], evidence: [], incidents: [], config: configOf(...config) }).problems
   t.match(read({}), [{ network: null, kind: 'noAlertReceivers', severity: 'info', text: /docs\/operations\.md#alerts-to-operators/ }])
   const operatorAlerts = { mail: ['a@b.example'], webhooks: {}, severity: 'warning' }
   t.same(read({ operatorAlerts }), [])
@@ -1271,7 +1361,7 @@ t.test('critical problems come first, then nodes that get no calls, and what has
     },
     { name: 'none', state: 'stalled', nodes: 3, usableNodes: 3, problems: [], upstreams: [] },
   ] as unknown as NodesJson['networks']
-  const { problems } = describeProblems({ networks, alerts, evidence: [], config: configOf({}) })
+  const { problems } = describeProblems({ networks, alerts, evidence: [], incidents: [], config: configOf({}) })
   t.match(
     problems.map(({ kind, ended }) => [kind, ended]),
     [
@@ -1284,6 +1374,36 @@ t.test('critical problems come first, then nodes that get no calls, and what has
   )
 })
 
+t.test('an acknowledged problem stands below those that nobody has taken; one of a network is taken with all nodes behind it', async t => {
+  const listen = { portal: {} }
+  const node = (name: string) => ({ name, condition: 'notUsable', usable: false, partner: false, because: 'x', reasons: [] })
+  const network = { name: 'n', state: 'stalled', nodes: 3, usableNodes: 1, problems: [], upstreams: [node('a'), node('b')] }
+  const networks = [network] as unknown as Parameters<typeof describeProblems>[0]['networks'] // what the problems follow from
+  const taken = (second: number) =>
+    ({ by: { kind: 'operator', name: 'dora' }, at: `2026-01-01T00:00:0${second}.000Z`, note: null }) as const
+  type Incidents = Parameters<typeof describeProblems>[0]['incidents']
+  const incident = (of: string | null, acknowledged: Incidents[number]['acknowledged'] = null, over: object = {}) => ({
+    ...{ network: 'n', node: of, kind: of === null ? 'stalled' : 'notUsable', severity: 'warning' as const, ended: null, acknowledged },
+    ...over,
+  })
+  const read = (incidents: Incidents, has: object = listen) =>
+    describeProblems({ networks, alerts: [], evidence: [], incidents, config: configOf({ operatorAlerts: {} }, has) }).problems
+  const shown = (...args: Parameters<typeof read>) =>
+    read(...args).map(({ kind, node: of, acknowledged }) => `${of ?? kind} ${acknowledged?.at.slice(17, 19) ?? '-'}`)
+  t.same(shown([incident('a'), incident('b')]), ['stalled -', 'a -', 'b -', 'notRedundant -'])
+  t.same(shown([incident('a', taken(1)), incident('b')]), ['stalled -', 'b -', 'notRedundant -', 'a 01'])
+  const both = [incident('a', taken(1)), incident('b', taken(2)), incident('a', null, { kind: 'breaker' })]
+  t.same(shown(both), ['stalled 02', 'a 01', 'b 02', 'notRedundant 02'])
+  t.same(shown([...both, incident(null)]), ['stalled -', 'a 01', 'b 02', 'notRedundant 02'], 'the network itself has one of its own')
+  t.same(shown([incident('a', taken(1), { severity: 'info' }), incident('b', taken(2), { ended: '' })])[1], 'a -')
+  t.same(
+    read(both, {}).filter(({ acknowledgeable }) => acknowledgeable),
+    [],
+    'without a dashboard it is not shared',
+  )
+  t.ok(read([]).every(({ acknowledgeable }) => !acknowledgeable))
+})
+
 t.test('a store that a page has just found to be down is a critical problem, whether or not calls have met it', async t => {
   const route = operatorRoutes.find(({ path }) => path === '/overview/problems')
   const alerts: readonly object[] = []
@@ -1291,6 +1411,7 @@ t.test('a store that a page has just found to be down is a critical problem, whe
     const services = {
       ...{ nodes: async () => ({ networks: [], isLive: true }), store: { records: async () => [] } },
       ...{ observer: async () => ({ problems: async () => known }), queries: { evidence }, clock: new TestClock() },
+      readIncidents: async () => ({ since: '', incidents: [] }),
       config: configOf({ operatorAlerts: {} }),
     } as unknown as OperatorServices
     const found = (await route?.handle({ params: {}, query: {}, body: {} } as never, services)) as
@@ -1315,7 +1436,9 @@ t.test('nodes with problems are those that a problem names; a drained one is whe
     const network = { name: 'n', state, nodes: upstreams.filter(({ partner }) => !partner).length, usableNodes, problems: [], upstreams }
     // What the problems follow from.
     const networks = [network] as unknown as Parameters<typeof describeProblems>[0]['networks']
-    return describeProblems({ networks, alerts: [], evidence: [], config: configOf({}) }).nodesWithProblems.map(each => each.node)
+    return describeProblems({ networks, alerts: [], evidence: [], incidents: [], config: configOf({}) }).nodesWithProblems.map(
+      each => each.node,
+    )
   }
   const partner = node('p', 'usable', 'partner')
   t.same(problemsOf('ok', node('a'), node('b'), partner), [])
@@ -1336,7 +1459,7 @@ t.test('of a network without new blocks Home and the list of incidents say the s
   const listed = networks.map(each => ({ ...each, problems: [], upstreams: [] })) as unknown as Parameters<
     typeof describeProblems
   >[0]['networks']
-  const [problem] = describeProblems({ networks: listed, alerts: [], evidence: [], config: configOf({}) }).problems
+  const [problem] = describeProblems({ networks: listed, alerts: [], evidence: [], incidents: [], config: configOf({}) }).problems
   const [incident] = incidents.list()
   const said = { kind: 'stalled', severity: 'critical', text: 'nodes answer, but there is no new block' }
   t.match(problem, said)

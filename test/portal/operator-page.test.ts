@@ -665,7 +665,9 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.route('**/api/v1/overview/nodes', async route => {
       const json = (await (await route.fetch()).json()) as NodesJson
       const networks = change(json.networks)
-      await route.fulfill({ json: { ...json, networks, ...describeProblems({ networks, alerts: [], evidence: [], config: noAlerts }) } })
+      await route.fulfill({
+        json: { ...json, networks, ...describeProblems({ networks, alerts: [], evidence: [], incidents: [], config: noAlerts }) },
+      })
     })
   }
 
@@ -708,6 +710,67 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.unrouteAll({ behavior: 'wait' })
     t.match(await page.textContent('.page-heading .since'), /^As of \d\d:\d\d:\d\d UTC$/)
   })
+
+  t.test(
+    'who looks after a problem is on Home, below what nobody has taken; it is said with a note and taken back by keyboard',
+    async t => {
+      const down = {
+        condition: 'notUsable',
+        usable: false,
+        because: 'connection refused',
+        unusableSince: new Date().toISOString(),
+      } as const
+      const sent: unknown[] = []
+      let acknowledged: Parameters<typeof describeProblems>[0]['incidents'][number]['acknowledged'] = null
+      await page.route('**/api/v1/overview/nodes', async route => {
+        const json = (await (await route.fetch()).json()) as NodesJson
+        const networks = json.networks.map(each =>
+          each.name === 'pair' ? { ...each, upstreams: each.upstreams.map(node => ({ ...node, ...down })) } : each,
+        )
+        const ofPair = { network: 'pair', kind: 'notUsable', severity: 'warning', ended: null } as const
+        const incidents = [
+          { ...ofPair, node: 'left', acknowledged },
+          { ...ofPair, node: 'right', acknowledged: null },
+        ]
+        const config = { listen: { portal: {} }, portal: {} } as never // what problems follow from
+        await route.fulfill({ json: { ...json, networks, ...describeProblems({ networks, alerts: [], evidence: [], incidents, config }) } })
+      })
+      await page.route('**/api/v1/overview/incidents/*', async route => {
+        const isTaken = !route.request().url().endsWith('/unacknowledge')
+        const input = route.request().postDataJSON()
+        sent.push(input)
+        acknowledged = isTaken ? { by: { kind: 'operator', name: 'dora' }, at: new Date().toISOString(), note: input.note ?? null } : null
+        await route.fulfill({ json: { ...acknowledged, incidents: 1 } })
+      })
+      await page.goto(`${gateway.admin}/operator`)
+      const rows = page.locator('.attention li:has-text("(pair)")')
+      await rows.nth(1).waitFor()
+      t.match(await rows.nth(0).textContent(), 'left')
+      await page.focus('[aria-label="I am on it left (pair)"]')
+      await page.keyboard.press('Enter')
+      await page.waitForSelector('dialog:has-text("I am on it: left (pair)"):has-text("until the problem has ended")')
+      t.same(await findAccessibilityViolations(page), [])
+      await page.keyboard.type('OPS-41')
+      await page.keyboard.press('Tab')
+      await page.keyboard.press('Tab')
+      await page.keyboard.press('Enter')
+      await page.locator('dialog').waitFor({ state: 'detached' })
+      await page.waitForSelector('.attention li:has-text("left"):has-text("dora (operator) is on it since"):has-text("OPS-41")')
+      t.match(await rows.nth(0).textContent(), 'right', 'nobody has taken it')
+      t.match(await rows.nth(1).textContent(), 'left')
+      t.same(await findAccessibilityViolations(page), [])
+      await page.focus('[aria-label="Take back left (pair)"]')
+      await page.keyboard.press('Enter')
+      await page.waitForSelector('[aria-label="I am on it left (pair)"]')
+      t.match(await rows.nth(0).textContent(), 'left')
+      t.same(sent, [
+        { network: 'pair', node: 'left', note: 'OPS-41' },
+        { network: 'pair', node: 'left' },
+      ])
+      await page.unrouteAll({ behavior: 'wait' })
+      await page.reload()
+    },
+  )
 
   t.test('what kept calls from nodes is on Home, and on Nodes for each network, after it has ended too', async t => {
     const stateOf = `fetch('/api/v1/overview/incidents?network=pair').then(response => response.json()).then(({ incidents }) => {

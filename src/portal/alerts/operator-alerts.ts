@@ -4,7 +4,7 @@ import { dayMs, isoTime } from '../../util/dates.ts'
 import type { RecordServices } from '../record-services.ts'
 import { isDue } from './delivery-attempts.ts'
 import type { DeliveryTarget, FindTarget } from './delivery-attempts.ts'
-import { addDelivery, listOperatorDeliveries } from './delivery-records.ts'
+import { addDelivery, listOperatorDeliveries, replaceDelivery } from './delivery-records.ts'
 import type { Delivery, OperatorAlert, OperatorDelivery } from './delivery-records.ts'
 import type { WebhookFormat } from './message-format.ts'
 import type { SharedIncident } from './shared-incidents.ts'
@@ -63,12 +63,13 @@ export class OperatorAlerts {
     const { store, clock } = this.#options
     const now = clock.now()
     const known = new Map((await listOperatorDeliveries(store)).map(delivery => [delivery.id, delivery]))
-    for (const { seen, hasEnded, record: _, ...incident } of incidents) {
+    for (const { seen, hasEnded, acknowledged, record: _, ...incident } of incidents) {
       const isTold = incident.severity === 'critical' || seen >= Date.parse(incident.began) + warningDelayMs
       const alert = (type: OperatorAlert['type'], ended: string | null): OperatorAlert => ({ type, data: { ...incident, ended } })
       for (const receiver of this.#receivers.filter(each => wants(each, incident))) {
         const began = newDelivery(receiver, alert('incident.began', null), now)
         if (!known.has(began.id) && (hasEnded || !isTold || hasReachedLimit([...known.values()], began))) continue
+        if (acknowledged !== undefined && incident.ended === null) await this.#keep(known.get(began.id))
         const ended = incident.ended === null ? [] : [newDelivery(receiver, alert('incident.ended', incident.ended), now)]
         for (const delivery of [began, ...ended])
           if (!known.has(delivery.id) && (await addDelivery(store, delivery))) known.set(delivery.id, delivery)
@@ -76,6 +77,14 @@ export class OperatorAlerts {
     }
     for (const delivery of known.values())
       if (this.#receivers.some(each => isFor(each, delivery)) && isDue(delivery, now)) start(delivery.id, each => this.#target(each))
+  }
+
+  /** The message is sent again once it is forgotten: not while an operator looks after the incident. */
+  async #keep(began: OperatorDelivery | undefined): Promise<void> {
+    const { store, clock } = this.#options
+    const now = clock.now()
+    if (began === undefined || began.state === 'pending' || began.expires > now + deliveryRetentionMs / 2) return
+    await replaceDelivery(store, { ...began, expires: now + deliveryRetentionMs })
   }
 
   #target({ channel, receiver = '' }: Delivery): DeliveryTarget {

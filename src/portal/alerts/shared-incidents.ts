@@ -1,3 +1,4 @@
+import type { ChangeAuthor } from '../../services/accounts/change-history.ts'
 import type { Clock } from '../../services/clock.ts'
 import { neverExpires } from '../../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
@@ -13,7 +14,16 @@ export type SharedIncident = OperatorAlert['data'] & {
   readonly seen: number
   /** A gateway has told of its end whom it could. Gateways may differ in networks and receivers: others tell theirs. */
   readonly hasEnded: boolean
+  readonly acknowledged: Acknowledgment | undefined
   readonly record: StoredRecord
+}
+
+/** An operator looks after an incident: operators of all gateways on the store see that, until it has ended. */
+export interface Acknowledgment {
+  readonly by: ChangeAuthor
+  /** ISO 8601. */
+  readonly at: string
+  readonly note: string | null
 }
 
 /** What comes back within this time, at any gateway, has not ended. A gateway with many accounts reports every 60 s (maxRestMs of rounds). */
@@ -59,7 +69,7 @@ export class SharedIncidents {
       const seen = ended ?? now
       // Reported before; after now is what ended before the clock went back.
       if (seen < Math.min(this.#reportedAt, now) || seen > now) continue
-      const id = [operatorsId, network, node, kind, methodClass].join(' ')
+      const id = recordIdOf({ network, node, kind, class: methodClass })
       const value: IncidentRecord = { network, node, kind, class: methodClass, severity, text, began: isoTime(began), seen }
       const found = reported.get(id)
       if (found === undefined) {
@@ -94,9 +104,9 @@ export class SharedIncidents {
     const { store, clock } = this.#options
     const now = clock.now()
     return (await store.records('incident', operatorsId)).map(record => {
-      const { hasEnded = false, ...incident } = recordOf(record)
+      const { hasEnded = false, acknowledged, ...incident } = recordOf(record)
       const isOver = hasEnded || now >= Math.max(incident.seen, this.#reportsSince) + endedAfterMs
-      return { ...incident, ended: isOver ? isoTime(incident.seen) : null, hasEnded, record }
+      return { ...incident, ended: isOver ? isoTime(incident.seen) : null, hasEnded, acknowledged, record }
     })
   }
 
@@ -109,10 +119,98 @@ export class SharedIncidents {
   }
 }
 
+type IncidentName = Pick<OperatorAlert['data'], 'network' | 'node' | 'kind' | 'class'>
+
+/** There is one of each at a time. */
+const recordIdOf = ({ network, node, kind, class: methodClass }: IncidentName): string =>
+  [operatorsId, network, node, kind, methodClass].join(' ')
+
+/** The incidents of a node; without one, those of a network and of its nodes. */
+export interface AcknowledgedSubject {
+  readonly network: string
+  readonly node?: string | undefined
+}
+
+export const isOfSubject = (
+  incident: { readonly network: string | null; readonly node: string | null },
+  { network, node }: AcknowledgedSubject,
+): boolean => incident.network === network && (node === undefined || incident.node === node)
+
+export type AcknowledgmentStore = Pick<RecordStore, 'addRecord' | 'replaceRecord' | 'findRecord' | 'records'>
+
+interface AcknowledgmentServices {
+  readonly store: AcknowledgmentStore
+  readonly clock: Pick<Clock, 'now'>
+}
+
+/** Of those that last at any gateway, and those that this one sees: what it has not reported yet is in the store from then on. Returns how many. */
+export const acknowledgeIncidents = async (
+  { store, clock }: AcknowledgmentServices,
+  subject: AcknowledgedSubject,
+  seen: readonly Omit<OperatorAlert['data'], 'ended'>[],
+  acknowledged: Acknowledgment,
+): Promise<number> => {
+  const now = clock.now()
+  const lasting = (await store.records('incident', operatorsId))
+    .map(recordOf)
+    .filter(each => isOfSubject(each, subject) && lasts(each, now))
+  const incidents = new Map([...lasting, ...seen.map(each => ({ ...each, seen: now }))].map(each => [recordIdOf(each), each]))
+  for (const [id, incident] of incidents)
+    await changeIncident(store, id, known => {
+      if (known === undefined || known.hasEnded === true) return { ...incident, acknowledged }
+      return { ...known, seen: Math.max(known.seen, incident.seen), acknowledged }
+    })
+  return incidents.size
+}
+
+/** Returns of how many. */
+export const unacknowledgeIncidents = async ({ store, clock }: AcknowledgmentServices, subject: AcknowledgedSubject): Promise<number> => {
+  const acknowledged = (await store.records('incident', operatorsId)).filter(record => {
+    const known = recordOf(record)
+    return known.acknowledged !== undefined && isOfSubject(known, subject) && lasts(known, clock.now())
+  })
+  for (const { id } of acknowledged) await changeIncident(store, id, known => known && { ...known, acknowledged: undefined })
+  return acknowledged.length
+}
+
+/** Of an incident that lasts; undefined for one that nobody has acknowledged. */
+export const readAcknowledgments = async ({
+  store,
+  clock,
+}: {
+  readonly store: Pick<RecordStore, 'records'>
+  readonly clock: Pick<Clock, 'now'>
+}): Promise<(incident: IncidentName) => Acknowledgment | undefined> => {
+  const records = (await store.records('incident', operatorsId)).map(recordOf).filter(each => lasts(each, clock.now()))
+  const byId = new Map(records.map(each => [recordIdOf(each), each.acknowledged]))
+  return incident => byId.get(recordIdOf(incident))
+}
+
+const lasts = ({ hasEnded, seen }: IncidentRecord, now: number): boolean => hasEnded !== true && now < seen + endedAfterMs
+
+/** Gateways may report it meanwhile. */
+const changeIncident = async (
+  store: AcknowledgmentStore,
+  id: string,
+  change: (known: IncidentRecord | undefined) => IncidentRecord | undefined,
+): Promise<void> => {
+  for (let isDone = false; !isDone; ) {
+    const found = await store.findRecord('incident', id)
+    const changed = change(found && recordOf(found))
+    if (changed === undefined) return
+    const value = toJson(changed)
+    isDone =
+      found === undefined
+        ? await store.addRecord('incident', { id, account: operatorsId, value, expires: neverExpires })
+        : await store.replaceRecord('incident', found, value, neverExpires)
+  }
+}
+
 interface IncidentRecord extends Omit<OperatorAlert['data'], 'ended'> {
   /** In ms since 1970, when a gateway has seen it last. */
   readonly seen: number
   readonly hasEnded?: true
+  readonly acknowledged?: Acknowledgment | undefined
 }
 
 /** Written above alone. */

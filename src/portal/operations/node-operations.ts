@@ -279,9 +279,15 @@ const isConfigured = ({ networks }: NodesView, { network, upstream }: NodeName):
   networks.some(each => each.name === network && each.upstreams.some(({ name }) => name === upstream))
 
 /** Throws ApiError. */
-export const findNode = ({ networks }: NodesView, network: string, node: string) => {
+export const findNetwork = ({ networks }: NodesView, network: string) => {
   const found = networks.find(({ name }) => name === network)
   if (found === undefined) throw unknownName('network', network, networks)
+  return found
+}
+
+/** Throws ApiError. */
+export const findNode = (view: NodesView, network: string, node: string) => {
+  const found = findNetwork(view, network)
   const upstream = found.upstreams.find(({ name }) => name === node)
   if (upstream === undefined) throw unknownName('node', node, found.upstreams, ` of ${network}`)
   return { network: found, upstream }

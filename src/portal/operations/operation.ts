@@ -7,6 +7,7 @@ import type { Log } from '../../services/log.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
 import { problemSeverities } from '../../services/plugin-problems.ts'
 import type { MaybePromise } from '../../util/async.ts'
+import type { Acknowledgment } from '../alerts/shared-incidents.ts'
 import type { PortalServices } from '../portal-services.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import type { RouteBase } from '../route.ts'
@@ -62,6 +63,8 @@ export interface IncidentJson {
   readonly began: string
   readonly ended: string | null
   readonly times: number
+  /** Null where nobody looks after it, and once it has ended. */
+  readonly acknowledged: Acknowledgment | null
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Clock } from '../../services/clock.ts'
 import { allClasses, exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
 import type { NodeReason } from '../../services/node-reasons.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import type { IncidentSeverity, IncidentsJson } from '../operations/operation.ts'
+import type { IncidentJson, IncidentSeverity, IncidentsJson } from '../operations/operation.ts'
 import type { GatewayProblem } from './gateway-health.ts'
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time; that a plugin has reported; or a problem of the gateway, such as an outage of the store. */
@@ -116,7 +116,8 @@ export class NodeIncidents {
       .sort((a, b) => (orderOf(a) === orderOf(b) ? b.began - a.began : orderOf(b) - orderOf(a)))
   }
 
-  read(network?: string): IncidentsJson {
+  /** Acknowledgments are in the store. */
+  read(network?: string): Pick<IncidentsJson, 'since'> & { readonly incidents: readonly Omit<IncidentJson, 'acknowledged'>[] } {
     return {
       since: isoTime(this.#options.clock.now() - incidentRetentionMs),
       incidents: this.list(network).map(({ network = null, node = null, began, ended, ...each }) => ({

@@ -11,6 +11,7 @@ import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
 import type { LazyStore } from '../../store/lazy-store.ts'
 import type { MaybePromise } from '../../util/async.ts'
+import { readAcknowledgments } from '../alerts/shared-incidents.ts'
 import { notFound, storeUnavailableForOperators } from '../api-errors.ts'
 import { nameGateway } from '../brand.ts'
 import { openMailer } from '../mail/mailer.ts'
@@ -20,7 +21,9 @@ import { openQueryProcess } from '../queries/query-process.ts'
 import { readRequest, routerPath } from '../route.ts'
 import { isHttps } from '../people/sessions.ts'
 import { operations } from '../operations/index.ts'
+import type { IncidentsJson } from '../operations/operation.ts'
 import { configurationRoutes } from './configuration-routes.ts'
+import { undefinedWithoutStore } from './earlier-activity.ts'
 import { networksOf, operationRoute } from './operation-routes.ts'
 import type { DescribeMethods } from './operation-routes.ts'
 import { authenticateOperator, operatorCookieName, operatorLogin } from './operator-login.ts'
@@ -87,7 +90,13 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
         log.warn({ event: 'log-level', from: options.logLevel.level, to }, `log level set to ${to}`)
         options.logLevel.level = to
       },
-      readIncidents: async (network: string | undefined) => (await options.incidents()).read(network),
+      async readIncidents(network: string | undefined): Promise<IncidentsJson> {
+        const { since, incidents } = (await options.incidents()).read(network)
+        const find = await readAcknowledgments({ store, clock }).catch(undefinedWithoutStore)
+        const acknowledgmentOf = (each: (typeof incidents)[number]) =>
+          each.ended !== null || each.network === null ? null : (find?.({ ...each, network: each.network }) ?? null)
+        return { since, incidents: incidents.map(each => ({ ...each, acknowledged: acknowledgmentOf(each) })) }
+      },
       queries: queryProcess.queries,
       startQueries: queryProcess.start,
     }

@@ -373,8 +373,10 @@ const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAn
     services.observer().then(observer => observer.problems()),
     queries.evidence({ since: clock.now() - dayMs }).catch(undefinedWithoutStore),
   ])
+  // Of the states that were just read.
+  const { incidents } = await services.readIncidents(undefined)
   const alerts = evidence === undefined ? withStoreFailure(found) : found
-  return { ...nodes, ...describeProblems({ networks: nodes.networks, alerts, evidence: evidence ?? [], config }) }
+  return { ...nodes, ...describeProblems({ networks: nodes.networks, alerts, evidence: evidence ?? [], config, incidents }) }
 }
 
 const describeAlert = ({

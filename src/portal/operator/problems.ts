@@ -2,11 +2,13 @@ import { networkOutages } from '../../server/network-status.ts'
 import type { EvidenceSummary } from '../../services/evidence.ts'
 import { allClasses } from '../../services/node-reasons.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import type { Acknowledgment } from '../alerts/shared-incidents.ts'
 import { flag, listOf, object, text, textOrNull, time, timeOrNull, count } from '../openapi.ts'
+import { acknowledgmentOrNull, isAcknowledgeable } from '../operations/incident-operations.ts'
 import { nodesProperties } from '../operations/node-operations.ts'
 import type { NodeJson, NodesJson } from '../operations/node-operations.ts'
 import { incidentSeverities } from '../operations/operation.ts'
-import type { IncidentSeverity, OperationServices } from '../operations/operation.ts'
+import type { IncidentJson, IncidentSeverity, OperationServices } from '../operations/operation.ts'
 import { noAlertReceivers } from '../state-labels.ts'
 import type { GatewayProblem } from './gateway-health.ts'
 
@@ -23,6 +25,10 @@ export interface CurrentProblemJson {
   readonly text: string
   /** Null while it lasts, else within the last minute: it may come back. */
   readonly ended: string | null
+  /** An operator looks after all of the incidents behind it, or of each node behind it one: the latest of those. */
+  readonly acknowledged: Acknowledgment | null
+  /** Incidents that can be acknowledged are behind it. */
+  readonly acknowledgeable: boolean
   /** Of the node, in the last day. */
   readonly wrongResults: {
     readonly count: number
@@ -64,13 +70,18 @@ const problems = {
       },
       text: { ...text, description: 'Why.' },
       ended: { ...timeOrNull, description: 'Null while it lasts, else within the last minute: it may come back.' },
+      acknowledged: {
+        ...acknowledgmentOrNull,
+        description: 'Who looks after it; of a problem of several nodes the last one who said so, once each of the nodes is acknowledged.',
+      },
+      acknowledgeable: { ...flag, description: 'Whether `POST /overview/incidents/acknowledge` finds incidents behind it.' },
       wrongResults: {
         oneOf: [object({ count, proven: flag, time, cause: text }), { type: 'null' }],
         description: 'Of the node in the last 24 hours: how many, whether one of them is proven, and the last one.',
       },
     }),
   ),
-  description: 'Critical ones first, of the same severity nodes that get no calls; last what has ended.',
+  description: 'Critical ones first, of the same severity nodes that get no calls; then those that are acknowledged; last what has ended.',
 }
 
 const nodesWithProblems = {
@@ -92,12 +103,38 @@ interface ObservedProblems {
   /** Of the last day, the newest first. */
   readonly evidence: readonly EvidenceSummary[]
   readonly config: OperationServices['config']
+  readonly incidents: readonly Pick<IncidentJson, 'network' | 'node' | 'kind' | 'severity' | 'ended' | 'acknowledged'>[]
 }
 
 /** All that Home lists, each problem once; and the nodes that the menu counts, and the filter of Nodes shows. */
 export const describeProblems = (observed: ObservedProblems): CurrentProblemsJson => {
   const problems = listProblems(observed)
   return { problems, nodesWithProblems: observed.networks.flatMap(each => nodesOf(each, problems)) }
+}
+
+type FoundProblem = Omit<CurrentProblemJson, 'acknowledged' | 'acknowledgeable'>
+
+const acknowledgmentOf = (
+  problem: FoundProblem,
+  { incidents, config }: ObservedProblems,
+): Pick<CurrentProblemJson, 'acknowledged' | 'acknowledgeable'> => {
+  const behind =
+    problem.ended === null && config.listen.portal !== undefined ? incidentsBehind(problem, incidents.filter(isAcknowledgeable)) : []
+  const isTaken = (subject: string | null): boolean => behind.some(({ node, acknowledged }) => node === subject && acknowledged !== null)
+  const [last = null] = behind.flatMap(({ acknowledged }) => acknowledged ?? []).toSorted((a, b) => (a.at < b.at ? 1 : -1))
+  return { acknowledged: behind.every(({ node }) => isTaken(node)) ? last : null, acknowledgeable: behind.length > 0 }
+}
+
+/** Those of its node; of a network that of its kind, or else, as where redundancy is lost, those of its nodes, if any. */
+const incidentsBehind = <Incident extends ObservedProblems['incidents'][number]>(
+  { network, node, kind }: FoundProblem,
+  incidents: readonly Incident[],
+): readonly Incident[] => {
+  const ofNetwork = incidents.filter(each => each.network === network)
+  if (node !== null) return ofNetwork.filter(each => each.node === node)
+  const ofKind = ofNetwork.filter(each => each.node === null && each.kind === kind)
+  const ofNodes = ofNetwork.filter(each => each.node !== null)
+  return [ofKind, ofNodes].find(({ length }) => length > 0) ?? ofNetwork
 }
 
 const nodesOf = ({ name: network, upstreams }: ListedNetwork, problems: readonly CurrentProblemJson[]): readonly NodeOfNetwork[] => {
@@ -109,16 +146,19 @@ const nodesOf = ({ name: network, upstreams }: ListedNetwork, problems: readonly
   return found.length === 0 ? [{ network, node: null }] : found.map(({ name: node }) => ({ network, node }))
 }
 
-/** Critical ones first, of the same severity nodes that get no calls; last what has ended. */
+/** Critical ones first, of the same severity nodes that get no calls; then those that somebody looks after; last what has ended. */
 const listProblems = (observed: ObservedProblems): readonly CurrentProblemJson[] =>
-  findProblems(observed).toSorted((one, other) => rankOf(one) - rankOf(other))
+  findProblems(observed)
+    .map(each => ({ ...each, ...acknowledgmentOf(each, observed) }))
+    .toSorted((one, other) => rankOf(one) - rankOf(other))
 
-const rankOf = ({ ended, severity, kind }: CurrentProblemJson): number => {
-  if (ended !== null) return incidentSeverities.length
-  return incidentSeverities.indexOf(severity) - (kind === 'notUsable' ? 0.5 : 0)
+const rankOf = ({ ended, acknowledged, severity, kind }: CurrentProblemJson): number => {
+  if (ended !== null) return 2 * incidentSeverities.length
+  const rank = incidentSeverities.indexOf(severity) - (kind === 'notUsable' ? 0.5 : 0)
+  return acknowledged === null ? rank : rank + incidentSeverities.length
 }
 
-const findProblems = ({ networks, alerts, evidence, config }: ObservedProblems): readonly CurrentProblemJson[] => [
+const findProblems = ({ networks, alerts, evidence, config }: ObservedProblems): readonly FoundProblem[] => [
   ...alerts.map(ofAlert),
   ...networks.flatMap(network => [
     ...problemsOfNetwork(network),
@@ -135,13 +175,13 @@ const findProblems = ({ networks, alerts, evidence, config }: ObservedProblems):
 
 const ofNothingElse = { node: null, wrongResults: null, ended: null } as const
 
-const ofAlert = ({ alert: kind, severity, text, network, ended }: GatewayProblem): CurrentProblemJson => ({
+const ofAlert = ({ alert: kind, severity, text, network, ended }: GatewayProblem): FoundProblem => ({
   ...{ ...ofNothingElse, network, kind, severity, text },
   ended: isoTimeOrNull(ended),
 })
 
 /** That operators are told of none of the others: those that have alerts of Prometheus may want it. */
-const problemsOfAlerts = ({ listen, portal: { operatorAlerts } }: ObservedProblems['config']): readonly CurrentProblemJson[] => {
+const problemsOfAlerts = ({ listen, portal: { operatorAlerts } }: ObservedProblems['config']): readonly FoundProblem[] => {
   const ofGateway = { ...ofNothingElse, network: null }
   const docs = 'docs/operations.md#alerts-to-operators'
   if (operatorAlerts === undefined)
@@ -161,7 +201,7 @@ const problemsOfAlerts = ({ listen, portal: { operatorAlerts } }: ObservedProble
 }
 
 /** Beside what its nodes have: that none of them is usable is told by all of them. */
-const problemsOfNetwork = (network: ListedNetwork): readonly CurrentProblemJson[] => {
+const problemsOfNetwork = (network: ListedNetwork): readonly FoundProblem[] => {
   const { name, state, nodes, usableNodes, problems } = network
   const problem = (kind: string, severity: IncidentSeverity, text: string) => ({ ...ofNothingElse, network: name, kind, severity, text })
   return [
@@ -186,7 +226,7 @@ const problemOfNode = (
   { name: network, state }: ListedNetwork,
   { name: node, condition, because, reasons }: NodeJson,
   evidence: readonly EvidenceSummary[],
-): readonly CurrentProblemJson[] => {
+): readonly FoundProblem[] => {
   const isWorking = condition === 'usable' || condition === 'unknown'
   const [last] = evidence
   if (isWorking && last === undefined) return []

@@ -289,6 +289,8 @@ export const texts = {
       'node-drained': 'Node drained',
       'node-undrained': 'Node put back',
       'evidence-cleared': 'Node trusted again',
+      'problem-acknowledged': 'Problem acknowledged',
+      'problem-unacknowledged': 'Acknowledgment taken back',
       'configuration-reloaded': 'Configuration reloaded',
       'log-level-changed': 'Log level changed',
     } satisfies Readonly<Record<ChangeAction, string>>,

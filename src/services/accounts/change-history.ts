@@ -35,6 +35,8 @@ export const changeActions = [
   'node-drained',
   'node-undrained',
   'evidence-cleared',
+  'problem-acknowledged',
+  'problem-unacknowledged',
   'configuration-reloaded',
   'log-level-changed',
 ] as const

@@ -9,6 +9,7 @@ import { LineCharts } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
+import { loadLater } from '../components/load-later.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
@@ -19,11 +20,12 @@ import { formatAge, formatHours, formatLatency, formatMoment, formatNumber, form
 import { connectionProblem, useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import type { AcknowledgeProps } from './acknowledge.tsx'
 import { activityRanges, activityRangesMs, failedShareChart, line, rangeOf } from './activity-charts.ts'
 import { DeliveryState } from './delivery-state.tsx'
 import { DrainNode } from './drain-node.tsx'
 import { formatCount, formatMiB, formatRate, formatShare, inTheLast, toMiB, toneOfFailures } from './format-figures.ts'
-import { Incidents } from './incidents.tsx'
+import { Acknowledged, Incidents } from './incidents.tsx'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
 import { FailedShare, LastFailure, NodeTimes, NodeWhy, byProblem, fateOfCalls, toneOfNode, useNodes } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
@@ -68,6 +70,8 @@ interface AttentionProps {
 
 /** The tones in the order of what matters. */
 const tonesByRank: readonly Tone[] = ['danger', 'warn', 'accent', 'neutral', 'ok']
+
+const Acknowledge = loadLater(() => import('./acknowledge.tsx')).component<AcknowledgeProps>(code => code.Acknowledge, null)
 
 interface AttentionRow {
   readonly key: string
@@ -164,9 +168,11 @@ const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => 
   const rows = nodes.problems.map(problem => {
     const network = networks.find(({ name }) => name === problem.network)
     const node = network?.upstreams.find(({ name }) => name === problem.node)
-    return network === undefined || node === undefined
-      ? otherRow({ problem, network, overview })
-      : nodeRow({ network, node }, problem, onChanged)
+    const row =
+      network === undefined || node === undefined
+        ? otherRow({ problem, network, overview })
+        : nodeRow({ network, node }, problem, onChanged)
+    return { ...row, problem }
   })
   const idle = networks.filter(({ state }) => state === 'unknown').map(({ name }) => name)
   const isWell = nodes.problems.every(({ network, severity }) => network === null && severity === 'info')
@@ -182,7 +188,7 @@ const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => 
       <NetworksDown networks={networks.filter(({ state }) => state === 'down')} overview={overview} />
       {rows.length > 0 && (
         <ul class="card attention" aria-label={text.attention}>
-          {rows.map(({ key, tone, state, subject, why, action }) => (
+          {rows.map(({ key, tone, state, subject, why, action, problem }) => (
             <li key={key}>
               <span>
                 <Badge tone={tone}>{state}</Badge>
@@ -190,8 +196,14 @@ const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => 
               <div>
                 {subject}
                 <div class="why sentence">{why}</div>
+                <Acknowledged of={problem.acknowledged} />
               </div>
-              {action && <div>{action}</div>}
+              {(action || problem.acknowledgeable) && (
+                <div class="buttons">
+                  {problem.acknowledgeable && <Acknowledge problem={problem} onChanged={onChanged} />}
+                  {action}
+                </div>
+              )}
             </li>
           ))}
         </ul>

@@ -7,7 +7,7 @@ import { Badge } from '../components/badge.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatAgeSince, formatMoment, formatNumber } from '../format.ts'
+import { formatAgeSince, formatAuthor, formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { NetworkLink, NodeLink } from './links.tsx'
@@ -87,17 +87,27 @@ const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonl
       },
       {
         title: text.what,
-        cell: ({ kind, class: methodClass, text: why }) => (
+        cell: ({ kind, class: methodClass, text: why, acknowledged }) => (
           <>
             {nameOfKind(kind)}
             {methodClass !== allClasses && ` (${nameClass(methodClass)})`}
             <p class="help sentence">{why}</p>
+            <Acknowledged of={acknowledged} />
           </>
         ),
       },
     ]}
   />
 )
+
+/** `alice (operator) is on it since 14:05:09: OPS-41`. */
+export const Acknowledged = ({ of }: { readonly of: IncidentJson['acknowledged'] }) =>
+  of && (
+    <p class="help">
+      {formatAuthor(of.by)} {operatorTexts.home.isOnIt} {formatMoment(of.at, now.value)}
+      {of.note !== null && `: ${of.note}`}
+    </p>
+  )
 
 const Duration = ({ incident: { severity, began, ended, times } }: { readonly incident: IncidentJson }) => (
   <>

@@ -126,6 +126,12 @@ export const operatorTexts = {
   },
   home: {
     attention: 'Needs attention',
+    acknowledge: 'I am on it',
+    acknowledgeHelp: 'Other operators see that, until the problem has ended.',
+    acknowledgeNetworkHelp: 'It is about the network and all of its nodes.',
+    note: 'Note',
+    isOnIt: 'is on it since',
+    unacknowledge: 'Take back',
     allWell: 'All nodes are usable, and the store answers.',
     nodeCount: 'Nodes:',
     networkCount: 'networks:',
