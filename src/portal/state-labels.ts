@@ -35,7 +35,7 @@ export const nodeReasonLabels: Readonly<Record<NodeReason, string>> = {
   slow: 'slow',
 }
 
-/** How operators are told that they are told of nothing: on their page, and by `tollgate alerts operators`. */
+/** For operators whose gateway.yaml has no receiver in `portal.operatorAlerts`: on their page, and by `tollgate alerts operators`. */
 export const noAlertReceivers = 'alerts have no receiver: the gateway tells nobody of problems; set `portal.operatorAlerts` in gateway.yaml'
 
 const kindLabels: Readonly<Record<string, string>> = { ...networkStateLabels, ...nodeConditionLabels, ...nodeReasonLabels }

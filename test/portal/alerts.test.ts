@@ -615,14 +615,16 @@ t.test('while an operator looks after a problem its first message is not sent ag
       ...{ by: { kind: 'operator', name: 'dora' }, at: new Date(clock.now()).toISOString(), note: null },
     })
   const name = { network: 'devnet', node: 'node-1', kind: 'unreachable', class: 'all', text: 'refused', severity: 'warning' } as const
-  const find = async () => (await readAcknowledgments(services))(name)
+  const find = async () => (await readAcknowledgments(store))(name)
   const { network: _, ...incident } = name
   seen.begin(clock, incident)
   t.equal(await acknowledge(), 0, 'it is in no store yet')
   t.equal(await acknowledge([{ ...name, began: new Date(clock.now()).toISOString() }]), 1, 'the gateway sees it')
   await roundsFor(scenario, 2 * warningDelayMs, gateway)
   t.same(sent(), ['incident.began'], 'no alert is withheld')
-  t.match(await find(), { by: { name: 'dora' } })
+  const alice = { by: { kind: 'operator', name: 'alice' }, at: new Date(clock.now()).toISOString(), note: null } as const
+  t.equal(await acknowledgeIncidents(services, { network: 'devnet' }, [], alice), 1)
+  t.match(await find(), { by: { name: 'dora' } }, 'who acknowledges the network does not take over its nodes')
   await days(4)
   t.same(sent(), ['incident.began'])
   t.equal(await unacknowledgeIncidents(services, { network: 'devnet', node: 'node-2' }), 0)
@@ -641,6 +643,32 @@ t.test('while an operator looks after a problem its first message is not sent ag
   t.equal(sent().at(-1), 'incident.began')
   t.equal(await find(), undefined, 'a new one is not acknowledged')
   t.equal(await acknowledge(), 1)
+})
+
+t.test('a first message that nobody has got is sent anew, also of an acknowledged problem', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { clock, store } = scenario
+  const receiver = await receiverFor(t)
+  receiver.answerWith(500)
+  const seen = new SeenIncidents()
+  const gateway = seen.gateway(scenario, { webhooks: { chat: { url: new Secret(receiver.url), format: 'standard' } } })
+  const states = async () => (await listOperatorDeliveries(store)).map(({ state }) => state)
+  seen.begin(clock, { node: 'node-1', kind: 'unreachable', class: 'all', text: 'refused', severity: 'warning' })
+  await roundsFor(scenario, 2 * warningDelayMs, gateway)
+  t.same(await states(), ['pending'])
+  const by = { kind: 'operator', name: 'dora' } as const
+  const acknowledgment = { by, at: new Date(clock.now()).toISOString(), note: null }
+  t.equal(await acknowledgeIncidents({ clock, store }, { network: 'devnet' }, [], acknowledgment), 1)
+  for (let hour = 0; hour < 26; hour += 1) {
+    clock.advance(hourMs)
+    await roundsFor(scenario, 10_000, gateway)
+  }
+  receiver.answerWith(204)
+  for (let hour = 0; hour < 3; hour += 1) {
+    clock.advance(hourMs)
+    await roundsFor(scenario, 10_000, gateway)
+  }
+  t.same(await states(), ['delivered'])
 })
 
 t.test('who was told that an outage began is told of its end, also weeks later', async t => {

@@ -1392,6 +1392,8 @@ t.test('an acknowledged problem stands below those that nobody has taken; one of
     read(...args).map(({ kind, node: of, acknowledged }) => `${of ?? kind} ${acknowledged?.at.slice(17, 19) ?? '-'}`)
   t.same(shown([incident('a'), incident('b')]), ['stalled -', 'a -', 'b -', 'notRedundant -'])
   t.same(shown([incident('a', taken(1)), incident('b')]), ['stalled -', 'b -', 'notRedundant -', 'a 01'])
+  const lied = incident('a', null, { kind: 'lied', severity: 'critical' })
+  t.ok(shown([incident('a', taken(1)), lied]).includes('a -'), 'a critical incident that came later is not acknowledged with the node')
   const both = [incident('a', taken(1)), incident('b', taken(2)), incident('a', null, { kind: 'breaker' })]
   t.same(shown(both), ['stalled 02', 'a 01', 'b 02', 'notRedundant 02'])
   t.same(shown([...both, incident(null)]), ['stalled -', 'a 01', 'b 02', 'notRedundant 02'], 'the network itself has one of its own')

@@ -829,7 +829,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('[aria-label="Drain left (pair)"]')
     await page.waitForSelector('dialog [role=alert]:has-text("It is the only node that gets calls of the class logs of pair.")')
     await page.waitForSelector(
-      'dialog [role=alert]:has-text("Until it is put back, those calls fail, except those of plans with forwarding, which go to the partner.")',
+      'dialog [role=alert]:has-text("Until it is put back, those calls fail, except those that the partner answers: of its methods, for plans with forwarding.")',
     )
     t.match(await page.textContent('dialog button.danger'), 'Drain all the same')
     t.same(await findAccessibilityViolations(page), [])

@@ -69,7 +69,7 @@ export class OperatorAlerts {
       for (const receiver of this.#receivers.filter(each => wants(each, incident))) {
         const began = newDelivery(receiver, alert('incident.began', null), now)
         if (!known.has(began.id) && (hasEnded || !isTold || hasReachedLimit([...known.values()], began))) continue
-        if (acknowledged !== undefined && incident.ended === null) await this.#keep(known.get(began.id))
+        if (acknowledged !== undefined && incident.ended === null) await this.#extendRetention(known.get(began.id))
         const ended = incident.ended === null ? [] : [newDelivery(receiver, alert('incident.ended', incident.ended), now)]
         for (const delivery of [began, ...ended])
           if (!known.has(delivery.id) && (await addDelivery(store, delivery))) known.set(delivery.id, delivery)
@@ -79,11 +79,11 @@ export class OperatorAlerts {
       if (this.#receivers.some(each => isFor(each, delivery)) && isDue(delivery, now)) start(delivery.id, each => this.#target(each))
   }
 
-  /** The message is sent again once it is forgotten: not while an operator looks after the incident. */
-  async #keep(began: OperatorDelivery | undefined): Promise<void> {
+  /** A message whose record has expired is sent again: not while the incident is acknowledged. One that nobody has got is. */
+  async #extendRetention(began: OperatorDelivery | undefined): Promise<void> {
     const { store, clock } = this.#options
     const now = clock.now()
-    if (began === undefined || began.state === 'pending' || began.expires > now + deliveryRetentionMs / 2) return
+    if (began?.state !== 'delivered' || began.expires > now + deliveryRetentionMs / 2) return
     await replaceDelivery(store, { ...began, expires: now + deliveryRetentionMs })
   }
 
@@ -114,7 +114,9 @@ const isFor = ({ channel, receiver }: Pick<OperatorReceiver, 'channel' | 'receiv
 
 /** A node that comes and goes does not fill a mailbox. */
 const hasReachedLimit = (known: readonly OperatorDelivery[], began: OperatorDelivery): boolean => {
-  const told = known.filter(each => isFor(began, each) && each.message.type === 'incident.began')
+  const told = known.filter(
+    each => isFor(began, each) && each.message.type === 'incident.began' && each.created > began.created - deliveryRetentionMs,
+  )
   const isSame = ({ message }: OperatorDelivery): boolean => keyOf(message.data) === keyOf(began.message.data)
   const warnings = told.filter(({ message }) => message.data.severity === 'warning')
   return told.filter(isSame).length >= maxOfIncident || (began.message.data.severity === 'warning' && warnings.length >= maxWarnings)

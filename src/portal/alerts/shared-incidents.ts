@@ -79,9 +79,7 @@ export class SharedIncidents {
       }
       const known = recordOf(found)
       if (known.hasEnded === true) {
-        // It was told that it has ended: it begins again where this gateway could not report it.
-        const again: IncidentRecord = { ...value, began: isoTime(began > known.seen ? began : seen) }
-        if (seen > known.seen) await store.replaceRecord('incident', found, toJson(again), neverExpires)
+        if (seen > known.seen) await store.replaceRecord('incident', found, toJson(beginAgain(value, known)), neverExpires)
       } else if (seen >= known.seen + (ended === undefined ? renewIntervalMs : 1))
         await store.replaceRecord('incident', found, toJson({ ...known, severity, seen }))
     }
@@ -157,34 +155,45 @@ export const acknowledgeIncidents = async (
   const incidents = new Map([...lasting, ...seen.map(each => ({ ...each, seen: now }))].map(each => [recordIdOf(each), each]))
   for (const [id, incident] of incidents)
     await changeIncident(store, id, known => {
-      if (known === undefined || known.hasEnded === true) return { ...incident, acknowledged }
-      return { ...known, seen: Math.max(known.seen, incident.seen), acknowledged }
+      if (known === undefined) return { ...incident, acknowledged }
+      if (known.hasEnded === true) return { ...beginAgain(incident, known), acknowledged }
+      // Whoever acknowledges a network does not take over its nodes.
+      const kept = subject.node === undefined && known.node !== null ? known.acknowledged : undefined
+      return { ...known, seen: Math.max(known.seen, incident.seen), acknowledged: kept ?? acknowledged }
     })
   return incidents.size
 }
 
 /** Returns of how many. */
-export const unacknowledgeIncidents = async ({ store, clock }: AcknowledgmentServices, subject: AcknowledgedSubject): Promise<number> => {
+export const unacknowledgeIncidents = async (
+  { store }: Pick<AcknowledgmentServices, 'store'>,
+  subject: AcknowledgedSubject,
+): Promise<number> => {
   const acknowledged = (await store.records('incident', operatorsId)).filter(record => {
     const known = recordOf(record)
-    return known.acknowledged !== undefined && isOfSubject(known, subject) && lasts(known, clock.now())
+    return known.acknowledged !== undefined && isOfSubject(known, subject) && known.hasEnded !== true
   })
-  for (const { id } of acknowledged) await changeIncident(store, id, known => known && { ...known, acknowledged: undefined })
+  for (const { id } of acknowledged)
+    await changeIncident(store, id, known =>
+      known === undefined || known.hasEnded === true ? undefined : { ...known, acknowledged: undefined },
+    )
   return acknowledged.length
 }
 
 /** Of an incident that lasts; undefined for one that nobody has acknowledged. */
-export const readAcknowledgments = async ({
-  store,
-  clock,
-}: {
-  readonly store: Pick<RecordStore, 'records'>
-  readonly clock: Pick<Clock, 'now'>
-}): Promise<(incident: IncidentName) => Acknowledgment | undefined> => {
-  const records = (await store.records('incident', operatorsId)).map(recordOf).filter(each => lasts(each, clock.now()))
+export const readAcknowledgments = async (
+  store: Pick<RecordStore, 'records'>,
+): Promise<(incident: IncidentName) => Acknowledgment | undefined> => {
+  const records = (await store.records('incident', operatorsId)).map(recordOf).filter(({ hasEnded }) => hasEnded !== true)
   const byId = new Map(records.map(each => [recordIdOf(each), each.acknowledged]))
   return incident => byId.get(recordIdOf(incident))
 }
+
+/** It was told that it has ended: an incident that began before is a new one where a gateway has seen it since. */
+const beginAgain = (incident: IncidentRecord, known: IncidentRecord): IncidentRecord => ({
+  ...incident,
+  began: Date.parse(incident.began) > known.seen ? incident.began : isoTime(incident.seen),
+})
 
 const lasts = ({ hasEnded, seen }: IncidentRecord, now: number): boolean => hasEnded !== true && now < seen + endedAfterMs
 

@@ -102,7 +102,7 @@ export const incidentOperations = [
       const seen = incidents.filter(each => isAcknowledgeable(each) && isOfSubject(each, subject))
       const note = typedNote.trim() || null
       const acknowledgment = { by: accounts.author, at: isoTime(clock.now()), note }
-      const count = await acknowledgeIncidents(
+      const acknowledgedCount = await acknowledgeIncidents(
         services,
         subject,
         seen.map(({ kind, class: methodClass, text: why, severity, began, node: of }) => ({
@@ -111,9 +111,9 @@ export const incidentOperations = [
         })),
         acknowledgment,
       )
-      if (count > 0)
+      if (acknowledgedCount > 0)
         await accounts.record({ action: 'problem-acknowledged', target: nameSubject(subject), ...(note !== null && { after: { note } }) })
-      return { ...acknowledgment, incidents: count }
+      return { ...acknowledgment, incidents: acknowledgedCount }
     },
     command: {
       positionals: { network: 'NETWORK' },

@@ -92,7 +92,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
       },
       async readIncidents(network: string | undefined): Promise<IncidentsJson> {
         const { since, incidents } = (await options.incidents()).read(network)
-        const find = await readAcknowledgments({ store, clock }).catch(undefinedWithoutStore)
+        const find = await readAcknowledgments(store).catch(undefinedWithoutStore)
         const acknowledgmentOf = (each: (typeof incidents)[number]) =>
           each.ended !== null || each.network === null ? null : (find?.({ ...each, network: each.network }) ?? null)
         return { since, incidents: incidents.map(each => ({ ...each, acknowledged: acknowledgmentOf(each) })) }

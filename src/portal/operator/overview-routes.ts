@@ -345,7 +345,7 @@ export const overviewRoutes = [
       type: 'object',
       properties: { limit: { type: 'integer', minimum: 1, maximum: 100, default: 10, description: 'Most items of each list.' } },
     },
-    async handle({ query: { limit } }, { queries, plans, store, config }): Promise<AccountOverviewJson> {
+    async handle({ query: { limit } }, { queries, plans, store, config, clock }): Promise<AccountOverviewJson> {
       const planCredits = Object.fromEntries(Object.values(plans).map(({ name, dailyCredits }) => [name, dailyCredits]))
       const [{ nearLimit, movers, hour, alerts, ...counts }, deliveries] = await Promise.all([
         queries.accountOverview({ planCredits, limit }),
@@ -358,6 +358,7 @@ export const overviewRoutes = [
         movers: movers.map(({ row: { id, name }, before, calls }) => ({ id, name, before, calls })),
         alerts: alerts.map(describeAlert),
         operatorAlerts: deliveries
+          .filter(({ created }) => created > clock.now() - dayMs)
           .toSorted((a, b) => b.created - a.created)
           .slice(0, limit)
           .map(each => describeOperatorAlert(each, config.portal.brand)),

@@ -25,7 +25,7 @@ export interface CurrentProblemJson {
   readonly text: string
   /** Null while it lasts, else within the last minute: it may come back. */
   readonly ended: string | null
-  /** An operator looks after all of the incidents behind it, or of each node behind it one: the latest of those. */
+  /** The latest acknowledgment, once each critical incident and each node behind the problem has one. */
   readonly acknowledged: Acknowledgment | null
   /** Incidents that can be acknowledged are behind it. */
   readonly acknowledgeable: boolean
@@ -120,9 +120,13 @@ const acknowledgmentOf = (
 ): Pick<CurrentProblemJson, 'acknowledged' | 'acknowledgeable'> => {
   const behind =
     problem.ended === null && config.listen.portal !== undefined ? incidentsBehind(problem, incidents.filter(isAcknowledgeable)) : []
-  const isTaken = (subject: string | null): boolean => behind.some(({ node, acknowledged }) => node === subject && acknowledged !== null)
+  const hasAcknowledged = (subject: string | null): boolean =>
+    behind.some(({ node, acknowledged }) => node === subject && acknowledged !== null)
+  const isAcknowledged = behind.every(
+    ({ node, severity, acknowledged }) => acknowledged !== null || (severity !== 'critical' && hasAcknowledged(node)),
+  )
   const [last = null] = behind.flatMap(({ acknowledged }) => acknowledged ?? []).toSorted((a, b) => (a.at < b.at ? 1 : -1))
-  return { acknowledged: behind.every(({ node }) => isTaken(node)) ? last : null, acknowledgeable: behind.length > 0 }
+  return { acknowledged: isAcknowledged ? last : null, acknowledgeable: behind.length > 0 }
 }
 
 /** Those of its node; of a network that of its kind, or else, as where redundancy is lost, those of its nodes, if any. */

@@ -297,7 +297,7 @@ export const operatorTexts = {
     stayUsable: 'stay usable',
     notForClasses: 'but none for calls of the class',
     callsFail: 'calls fail',
-    callsToPartner: 'calls fail, except those of plans with forwarding, which go to the partner',
+    callsToPartner: 'calls fail, except those that the partner answers: of its methods, for plans with forwarding',
     undrain: 'Put back',
     reason: 'Reason',
     reasonHelp: 'Optional. Other operators read it.',
