@@ -86,6 +86,7 @@ const LoadedNodes = ({
   const placed = ids.flatMap(id => rowsById.get(id) ?? [])
   const rows = order.by === byNetwork ? groupRows(placed) : placed
   const first = all.find(({ network }) => network.name === chosenName)
+  const canDrainSeveral = rows.filter(({ node }) => node?.drained === false).length > 1
   return (
     <>
       <p class="lead">
@@ -97,14 +98,16 @@ const LoadedNodes = ({
         )}
         {text.lead}
       </p>
-      {isLong && (
+      {(isLong || canDrainSeveral) && (
         <div class="controls">
-          <SearchField
-            label={text.search}
-            value={search.value}
-            onInput={value => changeQuery({ search: value, first: '' }, { isTyping: true })}
-          />
-          {chosenName === undefined && (
+          {isLong && (
+            <SearchField
+              label={text.search}
+              value={search.value}
+              onInput={value => changeQuery({ search: value, first: '' }, { isTyping: true })}
+            />
+          )}
+          {isLong && chosenName === undefined && (
             <Segments
               label={text.filter}
               options={[
@@ -115,13 +118,11 @@ const LoadedNodes = ({
               onChange={value => changeQuery({ show: value === 'all' ? '' : value, first: '' })}
             />
           )}
-        </div>
-      )}
-      {rows.filter(({ node }) => node?.drained === false).length > 1 && (
-        <div class="buttons">
-          <button type="button" class="quiet" onClick={() => (isDraining.value = true)}>
-            {text.drainSeveral}
-          </button>
+          {canDrainSeveral && (
+            <button type="button" class="quiet" onClick={() => (isDraining.value = true)}>
+              {text.drainSeveral}
+            </button>
+          )}
         </div>
       )}
       {isDraining.value && <DrainNodes rows={rows} onChanged={onChanged} onClose={() => (isDraining.value = false)} />}
