@@ -97,12 +97,12 @@ export class AlertRounds {
   /** Resolves before what it sends has been answered. Rejects where the store fails. */
   async run(): Promise<void> {
     await this.#incidents.report()
-    await this.#tell()
+    await this.#sendAlerts()
     await this.#observe()
   }
 
   /** One round, unless another gateway of the configuration does one. */
-  async #tell(): Promise<void> {
+  async #sendAlerts(): Promise<void> {
     const { store } = this.#options
     const names = this.#options.networkNames()
     // Never released: the next round is due when the lock ends.

@@ -72,7 +72,7 @@ const problems = {
       ended: { ...timeOrNull, description: 'Null while it lasts, else within the last minute: it may come back.' },
       acknowledged: {
         ...acknowledgmentOrNull,
-        description: 'Who looks after it; of a problem of several nodes the last one who said so, once each of the nodes is acknowledged.',
+        description: 'Who looks after it; the last one who said so, once each critical incident and each node behind it is acknowledged.',
       },
       acknowledgeable: { ...flag, description: 'Whether `POST /overview/incidents/acknowledge` finds incidents behind it.' },
       wrongResults: {
