@@ -1,4 +1,5 @@
 import { refusals } from '../../src/plugin/error-table.ts'
+import type { AccountReport } from '../../src/portal/routes/account.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { LoggedRequest } from '../../src/store/request-log-store.ts'
@@ -14,6 +15,8 @@ import { startMailServer } from '../support/mail-server.ts'
 import { startOidcProvider } from '../support/oidc-provider.ts'
 import { createPortalDeployment, signInToPortal } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { startWebhookReceiver } from '../support/webhook-receiver.ts'
 
 // What the screenshots show: a gateway with networks, accounts, a week of usage, and calls of now.
 
@@ -279,7 +282,7 @@ const clients = ['Geth/v1.16.7-stable/linux-amd64/go1.25.1', 'reth/v1.8.2-9c30bf
 export const openScreenshotDeployment = async () => {
   const nodes = new Map<NetworkName, readonly FakeNode[]>()
   for (const name of networkNames) nodes.set(name, await Promise.all(clients.map(client => startNode(chains[name], client))))
-  const [provider, mail] = [await startOidcProvider(), await startMailServer()]
+  const [provider, mail, pager] = [await startOidcProvider(), await startMailServer(), await startWebhookReceiver()]
   const deployment = createPortalDeployment('', {
     networks: networksOf(nodes),
     gateway: {
@@ -287,6 +290,7 @@ export const openScreenshotDeployment = async () => {
       portal: {
         ...{ url: 'http://127.0.0.1', publicStatus: true, signUp: { plan: 'core' }, brand: { support: 'https://example.org/help' } },
         ...{ oidc: { ...provider.config, name: 'Example' }, smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' } },
+        operatorAlerts: { webhooks: { pager: { url: '${PAGER_WEBHOOK_URL}' } } },
       },
       plans: {
         core: { dailyCredits: coreCredits, price: 'free' },
@@ -294,7 +298,7 @@ export const openScreenshotDeployment = async () => {
         custom: { dailyCredits: 1_000_000_000, forwarding: true, offered: true, price: 'as agreed' },
       },
     },
-    env: { ...provider.env, SMTP_URL: mail.url },
+    env: { ...provider.env, SMTP_URL: mail.url, PAGER_WEBHOOK_URL: pager.url },
   })
   const { key, spenderKey } = await addAccounts(deployment)
   const gateway = await deployment.start()
@@ -303,16 +307,23 @@ export const openScreenshotDeployment = async () => {
   await owner.post('/people', { name: 'Dana', role: 'developer' })
   await owner.post('/people', { name: 'Ivo', role: 'viewer', email: 'ivo@example.org' })
   await owner.post('/tokens', { name: 'deploy script' })
+  const ownerOfSpender = await signInToPortal(deployment, gateway, spender.name)
+  let spentCalls = 0
   return {
     ...{ deployment, gateway, key, nodes, mail, portal: gateway.portal ?? '' },
-    /** Uses up credits of the account that has few. */
+    /** Uses up credits of the account that has few. Resolves once pages show these calls. */
     async spend(calls: number): Promise<void> {
       for (let i = 0; i < calls; i += 1) await call(gateway.http(spenderKey), 'eth_gasPrice')
+      spentCalls += calls
+      await waitUntil(async () => {
+        const { hours }: AccountReport = (await ownerOfSpender.get('/account')).json
+        return hours.reduce((sum, { calls }) => sum + calls, 0) === spentCalls
+      })
     },
     async stop(): Promise<void> {
       stopCalls()
       await deployment.remove()
-      await Promise.all([...[...nodes.values()].flat(), provider, mail].map(each => each.stop()))
+      await Promise.all([...[...nodes.values()].flat(), provider, mail, pager].map(each => each.stop()))
     },
   }
 }
