@@ -41,3 +41,38 @@ const aggregators: Readonly<Record<Aggregation, (one: number, other: number) => 
   min: Math.min,
   sum: (one, other) => one + other,
 }
+
+/**
+ * What the workers have counted, those that have exited or do not answer included: Prometheus takes a counter that goes back for one that began anew at 0,
+ * and would count again all that is left of it.
+ */
+export class WorkerCounts<Worker> {
+  readonly #latest = new Map<Worker, readonly MetricFamily[]>()
+  #exited: readonly MetricFamily[] = []
+
+  record(worker: Worker, families: readonly MetricFamily[]): void {
+    this.#latest.set(worker, families.filter(isCount))
+  }
+
+  /** As it has reported last. */
+  of(worker: Worker): readonly MetricFamily[] {
+    return this.#latest.get(worker) ?? []
+  }
+
+  removeWorker(worker: Worker): void {
+    this.#exited = mergeMetrics([this.#exited, this.of(worker)])
+    this.#latest.delete(worker)
+  }
+
+  /** Of workers that have exited, as far as others have series of the same network and upstream: a reload may have removed these. */
+  exited(others: readonly (readonly MetricFamily[])[]): readonly MetricFamily[] {
+    if (this.#exited.length === 0) return []
+    const subjects = new Set(others.flatMap(families => families.flatMap(({ series }) => series.map(subjectOf))))
+    const isKept = (series: Series): boolean => subjects.has(subjectOf(series))
+    return this.#exited.flatMap(family => (family.series.some(isKept) ? { ...family, series: family.series.filter(isKept) } : []))
+  }
+}
+
+const isCount = ({ type }: MetricFamily): boolean => type !== 'gauge'
+
+const subjectOf = ({ labels }: Series): string => `${labels['network']}\0${labels['upstream']}`

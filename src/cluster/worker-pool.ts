@@ -14,6 +14,7 @@ import type { ProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { Backoff, sleep, withTimeoutOr } from '../util/async.ts'
 import { isReply } from './channel.ts'
 import type { CallName, Handlers, NoReply, ReplyOf, ValueOf } from './channel.ts'
+import { WorkerCounts } from './merge-metrics.ts'
 import { SharedReload } from './shared-reload.ts'
 import type { SharedConfiguration, ToPrimary, ToWorker, WorkerChannel } from './worker-messages.ts'
 import { recallTimeoutMs } from './worker-messages.ts'
@@ -56,7 +57,7 @@ const maxUnusedMs = 15_000
 /** Workers are to take the last connections within this time; one that is stopped (SIGSTOP) may keep one for longer. */
 const maxHandoverMs = 1000
 
-/** A worker whose metrics, traffic or states of nodes take longer is left out. */
+/** A worker whose gauges, traffic or states of nodes take longer is left out. */
 const metricsTimeoutMs = 1000
 
 /**
@@ -91,6 +92,7 @@ export class WorkerPool {
   readonly #ready = new Set<WorkerProcess>()
   /** What has been set since the start, by name; the rest is as in the configuration. */
   readonly #settings = new Map<string, (worker: WorkerChannel) => void>()
+  readonly #counts = new WorkerCounts<WorkerProcess>()
   readonly #exits: Counter
   readonly #reload: SharedReload
   /** Of a port that no worker listens on. */
@@ -117,10 +119,14 @@ export class WorkerPool {
     return this.#ready.size
   }
 
-  /** The metrics of each ready worker that answers within `metricsTimeoutMs`. */
+  /** The metrics of each ready worker; of one that does not answer within `metricsTimeoutMs`, or has exited, what it had counted. */
   async metrics(): Promise<readonly (readonly MetricFamily[])[]> {
-    const replies = await this.callAll('metrics', undefined, metricsTimeoutMs)
-    return replies.filter(isReply)
+    const read = async (worker: WorkerProcess): Promise<readonly MetricFamily[]> => {
+      const reply = await worker.call('metrics', undefined, metricsTimeoutMs, families => this.#counts.record(worker, families))
+      return isReply(reply) ? reply : this.#counts.of(worker)
+    }
+    const families = await Promise.all(Array.from(this.#ready, read))
+    return [...families, this.#counts.exited(families)]
   }
 
   /** What calls meet at the nodes, as each of these workers has it. */
@@ -222,6 +228,7 @@ export class WorkerPool {
   #removeExited(worker: WorkerProcess, { code, signal }: WorkerExit): boolean {
     this.#options.onExit(worker)
     this.#workers.delete(worker)
+    this.#counts.removeWorker(worker)
     const wasReady = this.#ready.delete(worker)
     if (this.#isStopping || !wasReady) return false
     if (this.#ready.size === 0) this.#closing = this.#clock.after(maxUnusedMs, () => this.#options.connections.closeUnused())

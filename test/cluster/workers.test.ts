@@ -85,6 +85,7 @@ t.test('several workers', async t => {
     for (let i = 0; i < 8; i++) clients.push(await connectWs(gateway.ws(key)))
     const pids = childrenOf(gateway.pid)
     t.equal(pids.length, 2)
+    const counted = callsOf(await metrics())
     // It needs a restart: until then the gateway has the store that it was started with, and so has each worker.
     deployment.writeGateway({ workers: 2, store: 'lmdb:./other-store' })
     // What the gateway has accepted is served, also by a worker that starts while a file has problems.
@@ -102,6 +103,7 @@ t.test('several workers', async t => {
     t.ok(states.includes('open'), 'sockets of the other worker stay open')
     t.ok(states.includes('closed'))
     for (let i = 0; i < 10; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
+    t.ok(callsOf(await metrics()) >= counted + 10, 'what the killed worker has counted stays')
     await gateway.waitForEvent('worker-restarted')
     t.notOk(childrenOf(gateway.pid).includes(pids[0] as number))
     for (let i = 0; i < 20; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
-import { mergeMetrics } from '../../src/cluster/merge-metrics.ts'
+import { WorkerCounts, mergeMetrics } from '../../src/cluster/merge-metrics.ts'
 import { collectProcessMetrics } from '../../src/services/process-metrics.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { formatMetrics, withLabels, createMetricsRegistry } from '../../src/services/metrics.ts'
@@ -97,6 +97,34 @@ t.test('a gauge of several processes is aggregated as its definition says, and i
   t.match(text, 'tollgate_open{upstream="own"} 3\n')
   t.match(text, 'tollgate_up 0\n')
   t.match(text, 'tollgate_sockets{network="n"} 4\n')
+})
+
+t.test('no counter of several workers goes back when one of them exits or does not answer; its gauges go', async t => {
+  const openWorker = (calls: number) => {
+    const metrics = createMetricsRegistry()
+    const ofNetwork = withLabels(metrics, { network: 'n' })
+    metrics.counter(counts, { x: '1' }).add(calls)
+    ofNetwork.histogram(time, {}).observe(1)
+    ofNetwork.gauge(sockets, {}).set(calls)
+    return metrics
+  }
+  const [one, two] = [openWorker(1), openWorker(10)]
+  const workers = new WorkerCounts<typeof one>()
+  for (const worker of [one, two]) workers.record(worker, worker.families())
+  const texts = () => [
+    formatMetrics(mergeMetrics([one.families(), workers.of(two)])),
+    formatMetrics(mergeMetrics([one.families(), workers.exited([one.families()])])),
+  ]
+  const counted = 'tollgate_a_total{x="1"} 11\n'
+  t.match(texts()[0], counted)
+  workers.removeWorker(two)
+  t.match(texts()[1], counted)
+  t.match(texts()[1], 'tollgate_c_seconds_count{network="n"} 2\n')
+  t.match(texts()[1], 'tollgate_sockets{network="n"} 1\n')
+  // A reload has removed the network.
+  one.removeSeries({ network: 'n' })
+  t.match(texts()[1], counted)
+  t.notMatch(texts()[1], 'network="n"')
 })
 
 const definitions: readonly TypedMetric[] = Object.values(metricDefinitions)
