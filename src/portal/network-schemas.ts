@@ -7,7 +7,7 @@ export const networkStateSchema = {
   type: 'string',
   enum: networkStates,
   description:
-    'The first that holds. `down`: no node is usable, calls fail or go to the partner. `stalled`: nodes answer, and there has been no new block for 60 s, or for 20 times the block time. `degraded`: some nodes are not usable. `unknown`: nobody has looked at the nodes lately, as no calls come in. `ok`: all nodes are usable.',
+    'The first that holds. `down`: no node is usable, calls fail or go to the partner. `stalled`: nodes answer, and there has been no new block for 60 s, or for 20 times the block time. `degraded`: some nodes that no operator has drained are not usable. `unknown`: nobody has looked at the nodes lately, as no calls come in. `ok`: none of these.',
 }
 
 export const nodeConditionSchema = {

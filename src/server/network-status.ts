@@ -10,7 +10,7 @@ export type NetworkHeads = { readonly name: string } & Partial<HeadsStatus>
 
 /**
  * How a network is for its callers, the first that holds: `down`: none of its own nodes is usable. `stalled`: nodes answer, and there is no
- * new block. `degraded`: some nodes are not usable. `unknown`: nobody has looked lately, as no calls come in. `ok`: all are usable.
+ * new block. `degraded`: some nodes that nobody has drained are not usable. `unknown`: nobody has looked lately, as no calls come in. `ok`: all others.
  */
 export const networkStates = ['down', 'stalled', 'degraded', 'unknown', 'ok'] as const
 
@@ -89,9 +89,15 @@ const networkStatusOf = (network: NetworkHeads, nodes: readonly NodeStatus[]): N
   const upstreams = [...tracked, ...Array.from(partners, name => ({ name, usable: true }))].map(describe)
   const own = upstreams.filter(({ partner }) => partner !== true)
   const counts = { nodes: own.length, usableNodes: own.filter(({ usable }) => usable).length }
-  const state = networkStateOf(network, counts)
+  const state = networkStateOf(network, { usableNodes: counts.usableNodes, nodes: inServiceOf(own).length })
   const downSince = state === 'down' ? lastUnusableSince(own) : undefined
   return { ...network, state, ...counts, upstreams, ...(downSince !== undefined && { downSince }) }
+}
+
+/** Those that callers usually have: without drained ones, unless all are drained. */
+export const inServiceOf = <Node extends Pick<UpstreamStatus, 'condition'>>(own: readonly Node[]): readonly Node[] => {
+  const inService = own.filter(({ condition }) => condition !== 'drained')
+  return inService.length === 0 ? own : inService
 }
 
 const lastUnusableSince = (nodes: readonly UpstreamStatus[]): string | undefined => {

@@ -1092,6 +1092,20 @@ t.test('callers of a network are told of its outages, also from before a restart
     ],
     'a network that is down is not degraded as well',
   )
+  t.same(
+    told([logged('drained', 20, 5), logged('breaker', 15, 10), logged('slow', 15, 10)]),
+    [],
+    'a node that an operator has drained is none of the usual ones',
+  )
+  t.same(
+    told([logged('breaker', 20, 4), logged('drained', 15, 5), logged('notUsable', 3, 2, 'b')]),
+    [
+      ['degraded', 'nodes', 3, 2],
+      ['degraded', 'nodes', 5, 4],
+      ['degraded', 'nodes', 20, 15],
+    ],
+    'before and after that it is',
+  )
   t.same(told([logged('notUsable', 20, 10, 'partner'), logged('slow', 9, undefined, 'partner')]), [], 'partners are none of its nodes')
   t.same(told([logged('suspect', 3, 2.95), logged('verify beacon-behind', 9, 1, null)]), [], 'no moments, and no plugins')
 })

@@ -26,17 +26,19 @@ const drained = { usable: false, restrictions: [{ class: 'all', reason: 'drained
 t.test('a network is in one state, for developers and operators alike', async t => {
   t.match(statusOf(), { state: 'ok', nodes: 2, usableNodes: 2 })
   t.match(statusOf({}, drained), {
-    state: 'degraded',
+    state: 'ok',
     nodes: 2,
     usableNodes: 1,
     upstreams: [{ condition: 'drained' }, { condition: 'usable' }],
   })
+  t.match(statusOf({}, { usable: false }), { state: 'degraded', usableNodes: 1 })
+  t.match(statusOf({}, { usable: false }, { ...drained, upstream: 'two' }), { state: 'down' }, 'of those in service none is usable')
   t.match(statusOf({}, drained, { ...drained, upstream: 'two' }), { state: 'down', usableNodes: 0 })
   t.match(statusOf({ stalled: true }), { state: 'stalled' })
   t.match(statusOf({ stalled: true }, drained), { state: 'stalled', usableNodes: 1 }, 'callers get no new block, whatever one node is')
   t.match(statusOf({ stalled: true }, drained, { ...drained, upstream: 'two' }), { state: 'down' })
   t.match(statusOf({ idle: true }), { state: 'unknown' })
-  t.match(statusOf({ idle: true }, drained), { state: 'degraded' }, 'what is known of the nodes counts first')
+  t.match(statusOf({ idle: true }, { usable: false }), { state: 'degraded' }, 'what is known of the nodes counts first')
   t.match(networkStatuses([{ name: 'n' }], []), [{ state: 'unknown', nodes: 0, usableNodes: 0 }], 'before its upstreams are tracked')
 })
 

@@ -29,7 +29,7 @@ const minDegradedMs = 5_000
 export const seenOutages = (incidents: readonly LoggedIncident[]): readonly SeenOutage[] =>
   incidents.flatMap(({ node, kind, began, ended }) => (node === undefined && isOutageKind(kind) ? [{ kind, began, ended }] : []))
 
-/** The newest first. What partners had is none: they are not among the nodes that callers are told of. */
+/** The newest first. What partners had is none, and what a node had while it was drained: callers are not told of them. */
 export const networkIncidents = (
   recorded: readonly RecordedDay[],
   incidents: readonly LoggedIncident[],
@@ -38,9 +38,18 @@ export const networkIncidents = (
 ): readonly NetworkIncident[] => {
   const outages = outagesOfLastDay(recorded, seenOutages(incidents), now)
   const down = outages.filter(({ kind }) => kind === 'down')
+  const ofNodes = incidents.filter(({ node }) => !partners.has(node ?? ''))
+  const drained = ofNodes.filter(({ kind }) => kind === 'drained')
   const degraded = degradedBecause.flatMap(because =>
     degradedTimes(
-      incidents.filter(each => becauseOf(each) === because && !partners.has(each.node ?? '')),
+      ofNodes
+        .filter(each => becauseOf(each) === because)
+        .flatMap(each =>
+          outsideOf(
+            each,
+            drained.filter(({ node }) => node === each.node),
+          ),
+        ),
       down,
     ).map(time => ({ state: 'degraded' as const, because, ...time })),
   )
@@ -55,7 +64,7 @@ export const networkIncidents = (
 const becauseOf = ({ node, kind }: LoggedIncident): DegradedBecause | undefined => {
   if (node === undefined) return undefined
   if (kind === 'slow' || kind === 'suspect') return 'slow'
-  return kind === 'notUsable' || keepsAway(kind) ? 'nodes' : undefined
+  return kind !== 'drained' && (kind === 'notUsable' || keepsAway(kind)) ? 'nodes' : undefined
 }
 
 const keepsAway = (kind: string): boolean => Object.entries(nodeReasons).some(([reason, each]) => reason === kind && each.keepsAway)
@@ -65,8 +74,11 @@ const endOf = ({ ended = Infinity }: TimeSpan): number => ended
 /** What several nodes had is one time; while the network is down, that is said instead. */
 const degradedTimes = (incidents: readonly TimeSpan[], outages: readonly TimeSpan[]): readonly TimeSpan[] =>
   joinTimes(incidents)
-    .flatMap(time => outages.reduce<readonly TimeSpan[]>((parts, outage) => parts.flatMap(part => without(part, outage)), [time]))
+    .flatMap(time => outsideOf(time, outages))
     .filter(time => endOf(time) - time.began >= minDegradedMs)
+
+const outsideOf = (time: TimeSpan, others: readonly TimeSpan[]): readonly TimeSpan[] =>
+  others.reduce<readonly TimeSpan[]>((parts, other) => parts.flatMap(part => without(part, other)), [time])
 
 const without = ({ began, ended }: TimeSpan, outage: TimeSpan): readonly TimeSpan[] =>
   [

@@ -1,3 +1,4 @@
+import { inServiceOf } from '../../server/network-status.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { NetworkRateLimits } from '../../services/rate-limit-options.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
@@ -11,7 +12,9 @@ import type { PortalNetwork, PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 
 /** Whether calls to a network are answered now. */
-export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId'>, Pick<NetworkStatus, 'state' | 'nodes' | 'usableNodes'> {
+export interface NetworkStatusJson extends Pick<PortalNetwork, 'name' | 'chainId'>, Pick<NetworkStatus, 'state' | 'usableNodes'> {
+  /** Its own, without those that an operator has drained, unless that is all. */
+  readonly nodes: number
   /** Null before the first head is known, and while no node answers. */
   readonly head: number | null
   readonly finalized: number | null
@@ -66,8 +69,9 @@ const rateLimitsJson = ({ account = {}, key = {}, ip = {} }: NetworkRateLimits):
 type StatusOfNow = Omit<NetworkStatusJson, 'incidents' | 'outageDays' | 'outagesSince' | 'unobservedDays' | 'observedSeconds'>
 
 const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | undefined): StatusOfNow => {
-  const { head, finalized = null, lastHead = null, state = 'unknown', nodes = 0, usableNodes = 0, upstreams = [] } = status ?? {}
-  const heads = upstreams.filter(({ usable, partner }) => usable && partner !== true).flatMap(upstream => upstream.head ?? [])
+  const { head, finalized = null, lastHead = null, state = 'unknown', usableNodes = 0, upstreams = [] } = status ?? {}
+  const own = upstreams.filter(({ partner }) => partner !== true)
+  const heads = own.filter(({ usable }) => usable).flatMap(upstream => upstream.head ?? [])
   return {
     name,
     chainId,
@@ -75,7 +79,7 @@ const statusOf = ({ name, chainId }: PortalNetwork, status: NetworkStatus | unde
     head: head ?? null,
     finalized,
     lastHead,
-    nodes,
+    nodes: inServiceOf(own).length,
     usableNodes,
     lagBlocks: head === undefined || heads.length === 0 ? null : Math.max(0, head - Math.min(...heads)),
   }

@@ -134,6 +134,7 @@ const LastNode = ({ network, classes }: { readonly network: NetworkNodes; readon
   return (
     <Banner tone="danger" title={title}>
       {`${ofSome ? text.untilPutBackThose : text.untilPutBack} ${fateOfCalls(network)}.`}
+      {!ofSome && ` ${text.customersSeeDown}`}
     </Banner>
   )
 }
@@ -154,6 +155,7 @@ const WhatIsLeft = ({ network, node, share }: Pick<DrainProps, 'network' | 'node
       <p>
         {usable === false ? text.confirmDrainUnusable : text.confirmDrain}
         {inFlight === null || inFlight === 0 ? '' : ` ${text.inFlight}: ${formatNumber(inFlight)}.`}
+        {!partner && ` ${text.customersSee}`}
       </p>
     </>
   )

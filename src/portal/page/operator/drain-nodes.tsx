@@ -96,7 +96,7 @@ export const DrainNodes = ({ rows, onChanged, onClose }: DrainNodesProps) => {
             <Effects of={losing} />
           </Banner>
         )}
-        {chosen.length > 0 && <p>{text.confirmDrain}</p>}
+        {chosen.length > 0 && <p>{`${text.confirmDrain} ${text.customersSee}`}</p>}
         <Effects of={effects.filter(({ isLoss }) => !isLoss)} />
         <div class="pairs">
           <DrainFields duration={duration.value} onDuration={value => (duration.value = value)} />
