@@ -92,25 +92,23 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
     }
   }
 
-  /** Undefined when there is no row; else the new row. `edit` returns the row itself to leave it unchanged. */
-  const updateRow = async <Row>(
-    { table, field, accountOf }: { readonly table: string; readonly field: string; accountOf(row: Row): string },
-    edit: (row: Row) => Row,
-  ): Promise<Row | undefined> => {
-    let found = await rowAt(table, field)
+  /** Undefined when there is no key with this id; else the key as it is now. */
+  const updateKey = async (id: string, edit: (row: KeyRow) => KeyRow): Promise<KeyRow | undefined> => {
+    const hash = await rowAt(keyHashesById, id)
+    if (hash === undefined) return undefined
+    const place = { table: keys, field: hash }
+    let found = await rowAt(keys, hash)
     return retryCommit(async () => {
-      const row = parseRow<Row>(found)
-      const updated = row && edit(row)
-      if (updated === undefined || updated === row) return { result: row }
-      const guards = [{ table, field, is: found }]
-      const commit = await change(accountOf(updated), { guards, puts: [{ table, field, value: JSON.stringify(updated) }] })
+      const row = parseRow<KeyRow>(found)
+      if (row === undefined) return { result: row }
+      const updated = edit(row)
+      const commit = await change(updated.account, {
+        guards: [{ ...place, is: found }],
+        puts: [{ ...place, value: JSON.stringify(updated) }],
+      })
       found = commit.found[0]
       return commit.isDone ? { result: updated } : undefined
     })
-  }
-  const updateKey = async (id: string, edit: (row: KeyRow) => KeyRow): Promise<KeyRow | undefined> => {
-    const hash = await rowAt(keyHashesById, id)
-    return hash === undefined ? undefined : updateRow<KeyRow>({ table: keys, field: hash, accountOf: key => key.account }, edit)
   }
   const findKey: AccountStore['findKey'] = async hash => {
     const { tables } = await engine.read(accountsTag, [
@@ -137,8 +135,6 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
       ]
       return (await change(row.id, { guards: [{ ...name, is: undefined }], puts })).isDone
     },
-    changeAccount: (id, accountChange) =>
-      updateRow<AccountRow>({ table: accounts, field: id, accountOf: () => id }, row => applyChange(row, accountChange)),
     async changeFoundAccount(found, accountChange) {
       const place = { table: accounts, field: found.id }
       const puts = [{ ...place, value: JSON.stringify(applyChange(found, accountChange)) }]

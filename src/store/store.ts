@@ -116,8 +116,6 @@ export interface KeyWithAccount {
 export interface AccountStore {
   /** False, and nothing is written, when another account has the name. */
   addAccount(account: AccountRow): Promise<boolean>
-  /** The account as it is now; undefined when there is none with this id. */
-  changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined>
   /** False, and nothing is written, when the account is not as it was found any more. */
   changeFoundAccount(found: AccountRow, change: AccountChange): Promise<boolean>
   /** False, and nothing is written, when another account has the name, or had it, or when the account is not as it was found any more. */

@@ -14,6 +14,7 @@ import { openStore } from '../../src/store/open-store.ts'
 import { mainPath } from '../support/deployment.ts'
 import { TestLog } from '../support/fakes.ts'
 import { accountsCommand, createTestConfigs } from './run-command.ts'
+import { changeAccount } from '../store/change-account.ts'
 
 /** An account with 1,000 credits a day, its ledger and its usage counters, and the command. */
 const openAuditFixture = async (t: Test) => {
@@ -143,7 +144,7 @@ t.test('a limit that is raised, or an account that is removed, while the audit w
   await setCredits('799')
   t.match(await run(createAuditCommand(() => setCredits('800'))), { code: 0 })
   await setCredits('799')
-  await store.changeAccount(id, { deleteAt: 9 })
+  await changeAccount(store, id, { deleteAt: 9 })
   t.match(await run(createAuditCommand(() => store.removeAccount(id, 9))), { code: 0 })
 })
 

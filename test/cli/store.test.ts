@@ -18,6 +18,7 @@ import { freePort } from '../support/free-port.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { createTestConfigs, runCommand, usageCommand } from './run-command.ts'
 import { dayMs, hourMs, isoDate } from '../../src/util/dates.ts'
+import { changeAccount } from '../store/change-account.ts'
 
 const hour = Math.floor(systemClock.now() / hourMs)
 const count = (over: Partial<UsageCount> = {}): UsageCount => ({
@@ -118,7 +119,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     const cutOff = await beginCopy(source, target, () => undefined)
     await cutOff.copyAll()
     await t.rejects(openRedis(t), { message: /^the store is an unfinished copy of another one: run `tollgate store copy` again/ })
-    await from.changeAccount('acc_1', { plan: 'growth', credits: 7_000 })
+    await changeAccount(from, 'acc_1', { plan: 'growth', credits: 7_000 })
     await from.changeKey('key_3', { networks: ['base-mainnet'], origins: null })
     await from.revokeKey('key_1', 77)
     await from.takeRecord('secret', 'webhooks')

@@ -35,7 +35,7 @@ import { createHostResolver, resolveHost, webhookAddressRule } from '../../src/p
 import type { ResolveHost } from '../../src/portal/alerts/webhook-addresses.ts'
 import { postWebhook } from '../../src/portal/alerts/webhook-request.ts'
 import { openMailer } from '../../src/portal/mail/mailer.ts'
-import { addPerson, setEmail } from '../../src/portal/people/people.ts'
+import { addPerson, changeRole, setEmail } from '../../src/portal/people/people.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'
 import { openLedger } from '../../src/services/ledger/index.ts'
@@ -1260,6 +1260,27 @@ t.test('owners with a confirmed address get mail, once; others do not', async t 
     [{ channel: 'email', lastStatus: 'not accepted by the mail server' }],
   )
   t.notMatch(JSON.stringify(log.lines), /olga@example|mail-canary/)
+})
+
+t.test('mail that waits for another attempt goes to nobody who is no owner any more', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { store } = scenario
+  const olga = await addPerson(store, { account: 'acc_1', name: 'olga', role: 'owner' })
+  await setEmail(store, olga, 'olga@example.org', true)
+  await changeAlerts(scenario.services, 'acc_1', { email: true, daily: [75], monthly: [] })
+  await scenario.spend(800)
+  const sent: string[] = []
+  const gateway = scenario.gateway({ sendMail: async ({ to }) => sent.push(to) > 1 })
+  await scenario.round(gateway)
+  t.equal(await changeRole(store, olga, 'viewer'), true)
+  scenario.clock.advance(hourMs)
+  await scenario.round(gateway)
+  t.same(sent, ['olga@example.org'])
+  t.match(await scenario.deliveries(), [{ state: 'pending', attempts: 2, lastStatus: 'no owner with a confirmed address any more' }])
+  t.equal(await changeRole(store, { ...olga, role: 'viewer' }, 'owner'), true)
+  scenario.clock.advance(hourMs)
+  await scenario.round(gateway)
+  t.same(sent, ['olga@example.org', 'olga@example.org'])
 })
 
 t.test('a gateway stops within 2 s while the mail server hangs; the mail stays pending', async t => {

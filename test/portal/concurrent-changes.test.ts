@@ -4,6 +4,7 @@ import type { Test } from 'tap'
 import { createAccessToken, listAccessTokens } from '../../src/portal/people/access-tokens.ts'
 import { defaultRateRule, editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { oneAtATime, tryLock } from '../../src/portal/concurrent-changes.ts'
+import { acceptInvitation, addInvitation, findInvitationsTo } from '../../src/portal/people/invitations.ts'
 import { personOfIdentity } from '../../src/portal/people/oidc-identities.ts'
 import {
   addNewPerson,
@@ -18,19 +19,25 @@ import {
   verifyEmail,
 } from '../../src/portal/people/people.ts'
 import type { Person } from '../../src/portal/people/people.ts'
+import { signUpWithEmail } from '../../src/portal/people/sign-up.ts'
 import type { PortalServices } from '../../src/portal/portal-services.ts'
 import { checkInput } from '../../src/portal/check-input.ts'
 import type { Route, RouteRequest } from '../../src/portal/route.ts'
 import { keyRoutes } from '../../src/portal/routes/keys.ts'
 import { peopleRoutes } from '../../src/portal/routes/people.ts'
+import { requestRoutes } from '../../src/portal/routes/requests.ts'
 import { tokenRoutes } from '../../src/portal/routes/tokens.ts'
+import { removeDeletedAccounts } from '../../src/services/accounts/account-deletion.ts'
 import { createKey } from '../../src/services/accounts/api-key.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import type { Log } from '../../src/services/log.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import { neverExpires } from '../../src/store/record-store.ts'
 import type { RecordKind } from '../../src/store/record-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { hourMs } from '../../src/util/dates.ts'
 import { tempFolder } from '../store/temp-store.ts'
+import { fakeLoggedRequest } from '../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { startSessionApp } from '../support/session-app.ts'
 
@@ -49,15 +56,54 @@ const interruptAfterFind = (store: Store, kind: RecordKind, interrupt: () => Pro
   }
 }
 
+/** A store in which something else happens right before the first record of the kind is added. */
+const interruptBeforeAdd = (store: Store, kind: RecordKind, interrupt: () => Promise<unknown>): Store => {
+  let isPending = true
+  return {
+    ...store,
+    async addRecord(added, record) {
+      const isNow = isPending && added === kind
+      if (isNow) isPending = false
+      if (isNow) await interrupt()
+      return store.addRecord(added, record)
+    },
+  }
+}
+
+/** Begins it at another gateway. Resolves once it waits for a lock, or is done; of what it comes to, in an array. */
+const beginElsewhere = async (other: Store, run: (store: Store) => Promise<unknown>): Promise<readonly [Promise<unknown>]> => {
+  const steps = new EventEmitter()
+  const isWaiting = once(steps, 'waiting')
+  const outcome = run({
+    ...other,
+    async addRecord(kind, record) {
+      const isAdded = await other.addRecord(kind, record)
+      if (kind === 'lock' && !isAdded) steps.emit('waiting')
+      return isAdded
+    },
+  })
+  await Promise.race([outcome.catch(() => undefined), isWaiting])
+  return [outcome]
+}
+
 const account = 'acc_1'
 const alice = { account, name: 'alice', role: 'owner' } as const
 
 /** What a route answers a person whose request reaches the gateway of this store. */
-const requestRoute = async (route: Route, store: Store, person: Person, input: { readonly id?: string; readonly name?: string }) => {
+const requestRoute = async (
+  route: Route,
+  store: Store,
+  person: Person,
+  { id = '', name, setting }: { readonly id?: string; readonly name?: string; readonly setting?: string },
+) => {
   // What the routes below use: no network, and a log that nobody reads.
-  const services = { store, clock: systemClock, url: '', networks: [], log: { info: () => undefined } } as unknown as PortalServices
-  const body = route.body && checkInput('body', route.body, { name: input.name })
-  return route.handle({ person, params: { id: input.id ?? '' }, body } as unknown as RouteRequest<never, never>, services)
+  const services = {
+    ...{ store, clock: systemClock, url: '', networks: [], log: { info: () => undefined } },
+    requestLog: { enabled: true, params: true, slow: 1_000, retention: hourMs, maxBytes: 10_000 },
+  } as unknown as PortalServices
+  const body =
+    route.body && checkInput('body', route.body, { ...(name !== undefined && { name }), ...(setting !== undefined && { setting }) })
+  return route.handle({ person, params: { id }, body } as unknown as RouteRequest<never, never>, services)
 }
 
 const routeOf = (routes: readonly Route[], method: string, path: string): Route => {
@@ -186,6 +232,63 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     t.equal((await listPeople(store, people.account)).length, 1)
   })
 
+  t.test('the last owner does not leave the account to an invited owner who cannot join after all', async t => {
+    const [team, email] = ['acc_joining', 'joining@example.org']
+    await store.addAccount({ id: team, name: 'joining', plan: 'core', created: 1 })
+    const owner = await addPerson(store, { account: team, name: 'owner', role: 'owner' })
+    const invitation = await addInvitation(store, systemClock, owner, { name: 'joining', role: 'owner', email })
+    const stranger = await addPerson(store, { ...alice, name: 'joining' })
+    const leaving: Promise<unknown>[] = []
+    const racing = interruptBeforeAdd(store, 'email', async () => {
+      const leave = (from: Store) => requestRoute(routeOf(peopleRoutes, 'delete', '/people/{id}'), from, owner, owner)
+      leaving.push(...(await beginElsewhere(other, leave)))
+      t.equal(await setEmail(other, stranger, email), true)
+    })
+    await t.rejects(acceptInvitation({ store: racing, clock: systemClock }, email, invitation.id), { code: 'has-account' })
+    await t.rejects(Promise.all(leaving), { code: 'last-owner' })
+    t.same(
+      (await listPeople(store, team)).map(({ id }) => id),
+      [owner.id],
+    )
+    t.match(await findInvitationsTo(store, email), [{ id: invitation.id }])
+  })
+
+  t.test('whoever accepts an invitation while the account is removed keeps their address', async t => {
+    const [team, email] = ['acc_removed', 'late@example.org']
+    await store.addAccount({ id: team, name: 'removed', plan: 'core', created: 1, suspended: 1, deleteAt: 2 })
+    const owner = await addPerson(store, { account: team, name: 'owner', role: 'owner' })
+    const invitation = await addInvitation(store, systemClock, owner, { name: 'late', role: 'viewer', email })
+    await store.putRecord('deletion', { id: team, account: '', value: 'owner', expires: neverExpires })
+    const takes: Store = {
+      ...store,
+      async takeRecord(kind, id) {
+        const taken = await store.takeRecord(kind, id)
+        if (kind === 'invitation')
+          await removeDeletedAccounts({ store: other, clock: systemClock, log: { info: () => undefined } as unknown as Log })
+        return taken
+      },
+    }
+    await t.rejects(acceptInvitation({ store: takes, clock: systemClock }, email, invitation.id), { code: 'not-found' })
+    t.equal(await findPersonByEmail(store, email), undefined)
+    t.same(await listPeople(store, team), [])
+  })
+
+  t.test('of a sign-up whose address joins another account meanwhile, no account and no mailbox stay', async t => {
+    const [team, email] = ['acc_team', 'both@example.org']
+    await store.addAccount({ id: team, name: 'team', plan: 'core', created: 1 })
+    const owner = await addPerson(store, { account: team, name: 'owner', role: 'owner' })
+    const invitation = await addInvitation(store, systemClock, owner, { name: 'both', role: 'viewer', email })
+    const racing = interruptBeforeAdd(store, 'email', () => acceptInvitation({ store: other, clock: systemClock }, email, invitation.id))
+    const signUp = { plan: 'core', perDay: 5, domains: [], approval: false }
+    const services = { clock: systemClock, signUp, log: { info: () => undefined } as unknown as Log }
+    t.match(await signUpWithEmail({ ...services, store: racing }, { email }, '203.0.113.7'), { account: team, email })
+    t.match(await store.account(email), { suspended: Number, deleteAt: Number })
+    t.equal(await removePerson(store, (await findPersonByEmail(store, email))!), true)
+    const own = await signUpWithEmail({ ...services, store }, { email }, '203.0.113.7')
+    t.match(own, { role: 'owner', email })
+    t.equal((await store.account(own.account))?.deleteAt, undefined)
+  })
+
   t.test('requests at once make no more keys, people and tokens than 100', async t => {
     const person = await addPerson(store, { account: 'acc_many', name: 'owner', role: 'owner' })
     await store.addAccount({ id: person.account, name: 'many', plan: 'core', created: systemClock.now() })
@@ -272,6 +375,37 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     t.match(await personOfIdentity({ store: racing, clock: systemClock }, provider, identity), { id }, 'the last time')
     t.match(await personOfIdentity({ store, clock: systemClock }, provider, { ...identity, subject: '2' }), { id })
     await t.rejects(personOfIdentity({ store: other, clock: systemClock }, provider, identity), { code: 'other-identity' })
+  })
+
+  t.test('an identity whose address is changed while it is linked signs nobody in', async t => {
+    const person = await addWithEmail('left-behind')
+    const [provider, identity] = [{ name: 'Example' }, { issuer: 'https://example.org', subject: '3', email: person.email }] as const
+    const racing = interruptBeforeAdd(store, 'identity-of', () => setEmail(other, person, 'moved@example.org', true))
+    await t.rejects(personOfIdentity({ store: racing, clock: systemClock }, provider, identity), { code: 'not-invited' })
+    t.match(await personOfIdentity({ store: other, clock: systemClock }, provider, identity), { email: person.email, id: undefined })
+    t.match(await personOfIdentity({ store, clock: systemClock }, provider, { ...identity, subject: '4', email: 'moved@example.org' }), {
+      id: person.id,
+    })
+  })
+
+  t.test('of two owners who set at once what is logged of requests, the last one decides what the store takes', async t => {
+    const owner = { id: 'usr_owner', account: 'acc_logging', name: 'owner', role: 'owner' } as const
+    await store.addAccount({ id: owner.account, name: 'logging', plan: 'core', created: 1 })
+    const set = (from: Store, setting: string) => requestRoute(routeOf(requestRoutes, 'patch', '/requests'), from, owner, { setting })
+    const others: Promise<unknown>[] = []
+    const racing: Store = {
+      ...store,
+      async limitRequests(...limit) {
+        others.push(...(await beginElsewhere(other, from => set(from, 'on'))))
+        await store.limitRequests(...limit)
+      },
+    }
+    await set(racing, 'off')
+    await Promise.all(others)
+    t.equal((await store.account(owner.account))?.requestLog, undefined)
+    const batch = { id: 'p1-1', accounts: [{ account: owner.account, requests: [fakeLoggedRequest] }] }
+    await store.addRequests(batch, { retentionMs: hourMs, maxBytes: 10_000 })
+    t.equal((await store.requests(owner.account)).length, 1)
   })
 
   t.test('of changes of the alerts at the same time none is lost', async t => {

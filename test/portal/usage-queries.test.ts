@@ -17,6 +17,7 @@ import { latencyBucketOf } from '../../src/util/latency-buckets.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { tempStore } from '../store/temp-store.ts'
+import { changeAccount } from '../store/change-account.ts'
 
 const nowHour = 490_000
 const retentionHours = 10_000
@@ -288,7 +289,7 @@ t.test('queries of usage', async t => {
       ],
       alerts: [{ created: 3, accountName: 'name-1', state: 'failed' }, { created: 2 }],
     })
-    await store.changeAccount('acc_2', { suspended: 1 })
+    await changeAccount(store, 'acc_2', { suspended: 1 })
     t.match(
       (await createUsageQueries(store, clock).accountOverview({ planCredits: { core: 1_000 }, limit: 2 })).nearLimit.map(
         ({ row }) => row.name,
@@ -296,7 +297,7 @@ t.test('queries of usage', async t => {
       ['name-1'],
       'of a suspended account no calls are served anyway',
     )
-    await store.changeAccount('acc_2', { suspended: null })
+    await changeAccount(store, 'acc_2', { suspended: null })
     const report = (seq: number, credits: number) =>
       store.reportUsage({ process: 'p2', seq, counts: [count({ account: 'acc_2', credits })], retentionHours })
     const usedMost = async () => (await queries.accountOverview({ planCredits: {}, limit: 2 })).nearLimit[0]?.used

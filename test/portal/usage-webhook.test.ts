@@ -19,6 +19,7 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment } from '../support/portal-client.ts'
 import { untilDayLasts, waitUntil } from '../support/wait-until.ts'
 import { isSigned, startWebhookReceiver } from '../support/webhook-receiver.ts'
+import { changeAccount } from '../store/change-account.ts'
 
 const plan = { name: 'core', dailyCredits: 1_000_000, forwarding: false }
 const portalSecret = new Secret('billing-secret-canary')
@@ -103,7 +104,7 @@ t.test('the rows of an account that was removed before they were sent are sent, 
   await process.call('acc_bob', 'eth_getCode', 80)
   await process.stop()
   const deleteAt = clock.now()
-  await store.changeAccount('acc_alice', { suspended: deleteAt, deleteAt })
+  await changeAccount(store, 'acc_alice', { suspended: deleteAt, deleteAt })
   t.ok(await store.removeAccount('acc_alice', deleteAt))
   clock.advance(13 * hourMs)
   await gateway().run()

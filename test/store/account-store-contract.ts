@@ -2,6 +2,7 @@ import type { Test } from 'tap'
 import { changeGroupOf } from '../../src/store/store.ts'
 import type { AccountStore, KeyRow } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
+import { changeAccount } from './change-account.ts'
 
 type OpenStore = (t: Test, clock: TestClock) => AccountStore | Promise<AccountStore>
 
@@ -41,7 +42,7 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     t.equal(await store.renameAccount(bob, 'alice'), false)
     t.equal(await store.renameAccount(acme, 'alice'), true)
     t.same(await store.account('acme'), { ...alice, formerNames: ['acme'] })
-    await store.changeAccount('acc_1', { suspended: 5, deleteAt: 9 })
+    await changeAccount(store, 'acc_1', { suspended: 5, deleteAt: 9 })
     t.equal(await store.removeAccount('acc_1', 9), true)
     for (const name of ['alice', 'acme']) t.equal(await store.addAccount({ ...bob, id: `acc_${name}`, name }), true)
   })
@@ -56,14 +57,14 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
   t.test('a change of plan or credits leaves the rest of the account unchanged', async t => {
     const store = await open(t, new TestClock())
     await store.addAccount(alice)
-    t.same(await store.changeAccount('acc_1', { plan: 'growth' }), { ...alice, plan: 'growth' })
+    t.same(await changeAccount(store, 'acc_1', { plan: 'growth' }), { ...alice, plan: 'growth' })
     t.same(await store.account('alice'), { ...alice, plan: 'growth' })
-    t.same(await store.changeAccount('acc_1', { credits: 5_000 }), { ...alice, plan: 'growth', credits: 5_000 })
-    t.same(await store.changeAccount('acc_1', { plan: 'core' }), { ...alice, credits: 5_000 })
+    t.same(await changeAccount(store, 'acc_1', { credits: 5_000 }), { ...alice, plan: 'growth', credits: 5_000 })
+    t.same(await changeAccount(store, 'acc_1', { plan: 'core' }), { ...alice, credits: 5_000 })
     t.same(await store.accounts(), [{ ...alice, credits: 5_000 }])
-    t.same(await store.changeAccount('acc_1', { credits: null }), alice)
+    t.same(await changeAccount(store, 'acc_1', { credits: null }), alice)
     t.same(await store.account('alice'), alice)
-    t.equal(await store.changeAccount('acc_9', { plan: 'growth' }), undefined)
+    t.equal(await changeAccount(store, 'acc_9', { plan: 'growth' }), undefined)
   })
 
   t.test('an account is changed as it was found, or not at all', async t => {
@@ -107,7 +108,7 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     const later = { region: 'eu', limits: { tier: 3 } }
     await store.addAccount({ ...alice, ...later })
     await store.addKey('hash', { ...key('key_1'), ...later })
-    await store.changeAccount('acc_1', { plan: 'growth' })
+    await changeAccount(store, 'acc_1', { plan: 'growth' })
     await store.changeKey('key_1', { name: 'renamed' })
     await store.revokeKey('key_1', 7)
     t.same(await store.findKey('hash'), {
@@ -166,7 +167,7 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     await store.addAccount(bob)
     for (const id of ['key_1', 'key_2']) await store.addKey(`hash-${id}`, key(id))
     await store.addKey('hash-bob', key('key_3', { account: 'acc_2' }))
-    await store.changeAccount('acc_1', { deleteAt: 500 })
+    await changeAccount(store, 'acc_1', { deleteAt: 500 })
     t.equal(await store.removeAccount('acc_1', 400), false)
     t.equal(await store.removeAccount('acc_9', 500), false)
     t.match(await store.findKey('hash-key_1'), { account: { id: 'acc_1' } })
@@ -188,7 +189,7 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     const steps: readonly (() => Promise<unknown>)[] = [
       () => store.addAccount(alice),
       () => store.addKey('hash', key('key_1')),
-      () => store.changeAccount('acc_1', { plan: 'growth' }),
+      () => changeAccount(store, 'acc_1', { plan: 'growth' }),
       () => store.changeKey('key_1', { networks: ['devnet'] }),
       () => store.revokeKey('key_1', 100),
     ]
@@ -216,12 +217,12 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     })
     await store.addAccount(watched)
     await store.addKey('hash', { ...key('key_1'), account: watched.id })
-    await store.changeAccount(watched.id, { plan: 'growth' })
+    await changeAccount(store, watched.id, { plan: 'growth' })
     await store.changeKey('key_1', { networks: ['devnet'] })
     await store.revokeKey('key_1', 100)
     t.equal(notifications, 5, 'with the group of the account')
     unsubscribe()
-    await store.changeAccount(watched.id, { plan: 'core' })
+    await changeAccount(store, watched.id, { plan: 'core' })
     t.equal(notifications, 5)
   })
 }

@@ -26,6 +26,7 @@ import { recordStoreContract } from './record-store-contract.ts'
 import { requestLogContract } from './request-log-contract.ts'
 import { InMemoryLedgerStore, InMemoryUsageStore } from '../../src/testing/in-memory-store.ts'
 import { tempFolder, tempStore } from './temp-store.ts'
+import { changeAccount } from './change-account.ts'
 
 t.test('lmdb fulfills the contract of account stores', t => accountStoreContract(t, tempStore))
 t.test('lmdb fulfills the contract of ledger stores', t => ledgerStoreContract(t, tempStore))
@@ -252,7 +253,7 @@ t.test('the embedded store', async t => {
     t.match(await second.account('alice'), { id: 'acc_1' })
     await first.close()
     await first.close()
-    t.match(await second.changeAccount('acc_1', { plan: 'growth' }), { plan: 'growth' })
+    t.match(await changeAccount(second, 'acc_1', { plan: 'growth' }), { plan: 'growth' })
     await second.close()
   })
 

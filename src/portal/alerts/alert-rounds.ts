@@ -8,7 +8,7 @@ import { startRounds } from '../../services/rounds.ts'
 import type { BackgroundTask } from '../../services/rounds.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { tryLock } from '../concurrent-changes.ts'
-import { findPerson, listVerifiedOwners } from '../people/people.ts'
+import { listVerifiedOwners } from '../people/people.ts'
 import { alertBuckets, hasReceiver, listAlertSettings, maxThresholds } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './delivery-attempts.ts'
@@ -253,8 +253,9 @@ export class AlertRounds {
       return webhook === undefined
         ? { kind: 'none', why: 'the account has no webhook any more' }
         : { kind: 'webhook', webhook: { account, webhook, isAllowed: this.#isAllowed } }
-    const { email: to, isEmailVerified = false } = (await findPerson(store, person)) ?? {}
-    if (to === undefined || !isEmailVerified) return { kind: 'none', why: 'there is no confirmed address any more' }
+    // Who was an owner when the alert began may be none by now.
+    const to = (await listVerifiedOwners(store, account)).find(({ id }) => id === person)?.email
+    if (to === undefined) return { kind: 'none', why: 'no owner with a confirmed address any more' }
     const footer = [`Figures: ${portalUrl}/`, `Owners of the account change alerts here: ${portalUrl}/alerts`]
     return { kind: 'email', to, footer }
   }

@@ -6,7 +6,8 @@ import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
 import { dayMs } from '../../util/dates.ts'
 import { isJsonObject } from '../../util/json.ts'
 import { ApiError, notFound } from '../api-errors.ts'
-import { addNewPerson, authorOf, findPersonByEmail, removePerson, setEmail } from './people.ts'
+import { oneAtATime } from '../concurrent-changes.ts'
+import { addNewPerson, authorOf, findPersonByEmail, peopleLock, removePerson, setEmail } from './people.ts'
 import type { Person } from './people.ts'
 import { hashToken, randomId } from './random-tokens.ts'
 import type { RecordServices } from '../record-services.ts'
@@ -93,23 +94,34 @@ interface AcceptanceServices extends RecordServices {
 }
 
 /** Whoever has shown that the address is theirs joins the account. Rejects with ApiError, also while somebody signs in with the address. */
-export const acceptInvitation = async ({ store, clock }: AcceptanceServices, email: string, id: string): Promise<Person> => {
+export const acceptInvitation = async (services: AcceptanceServices, email: string, id: string): Promise<Person> => {
+  const { store, clock } = services
   const invitation = (await findInvitationsTo(store, email)).find(each => each.id === id)
   if (invitation === undefined) throw notFound('invitation')
-  if ((await findPersonByEmail(store, email)) !== undefined) throw hasAccountError(email)
-  const record = await store.takeRecord('invitation', id)
-  if (record === undefined) throw notFound('invitation')
-  const person = await addWithFreeName(store, clock, invitation)
-  if (!(await setEmail(store, person, email, true))) {
-    await removePerson(store, person)
-    await store.putRecord('invitation', record)
-    throw hasAccountError(email)
-  }
+  // An owner who cannot join after all is none to whom the last owner may leave the account.
+  const person = await oneAtATime(services, peopleLock(invitation.account), () => join(services, invitation))
   await store.takeRecord('invitation-to', id)
   const accounts = new RecordedAccounts(store, clock, authorOf(person))
   const after = { name: person.name, role: person.role, email }
   await accounts.recordOf(person.account, { action: 'invitation-accepted', target: person.id, after })
   return { ...person, email, isEmailVerified: true }
+}
+
+const join = async ({ store, clock }: AcceptanceServices, invitation: Invitation): Promise<Person> => {
+  const { id, account, email } = invitation
+  if ((await findPersonByEmail(store, email)) !== undefined) throw hasAccountError(email)
+  const record = await store.takeRecord('invitation', id)
+  if (record === undefined) throw notFound('invitation')
+  const person = await addWithFreeName(store, clock, invitation)
+  if ((await store.account(account)) === undefined) {
+    // Its removal may have missed them.
+    await removePerson(store, person)
+    throw notFound('invitation')
+  }
+  if (await setEmail(store, person, email, true)) return person
+  await removePerson(store, person)
+  await store.putRecord('invitation', record)
+  throw hasAccountError(email)
 }
 
 const hasAccountError = (email: string): ApiError =>

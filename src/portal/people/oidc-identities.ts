@@ -4,7 +4,7 @@ import { isJsonObject } from '../../util/json.ts'
 import { ApiError } from '../api-errors.ts'
 import type { OidcIdentity, OidcProvider } from './oidc-provider.ts'
 import type { ProvenAddress } from './one-time-links.ts'
-import { findPerson, findPersonByEmail, verifyEmail } from './people.ts'
+import { findPerson, findPersonByEmail, unlinkIdentity, verifyEmail } from './people.ts'
 import type { LinkedIdentity, Person } from './people.ts'
 import { hashToken } from './random-tokens.ts'
 import type { RecordServices } from '../record-services.ts'
@@ -32,8 +32,10 @@ export const personOfIdentity = async (
 
 /** The person, whose address is known to be theirs. Rejects with ApiError. */
 export const verifiedPerson = async (store: RecordStore, person: Person): Promise<Person> =>
-  (await verifyEmail(store, person)) ??
-  Promise.reject(new ApiError(403, 'not-invited', 'you were removed, or got another e-mail address, while you signed in: sign in again'))
+  (await verifyEmail(store, person)) ?? Promise.reject(changedMeanwhile())
+
+const changedMeanwhile = (): ApiError =>
+  new ApiError(403, 'not-invited', 'you were removed, or got another e-mail address, while you signed in: sign in again')
 
 const findLinkedPerson = async (store: RecordStore, identity: LinkedIdentity): Promise<Person | undefined> => {
   const record = await store.findRecord('identity', identity.hash)
@@ -56,6 +58,10 @@ export const linkNewIdentity = async (store: RecordStore, person: Person, identi
   if ((await findLinkedIdentity(store, person.id))?.hash !== identity.hash)
     throw new ApiError(403, 'other-identity', `${person.email} signs in here with another identity: another user, or another provider`)
   await store.putRecord('identity', { id: identity.hash, account: person.account, value: person.id, expires: neverExpires })
+  if ((await findPerson(store, person.id))?.email === person.email) return
+  // Another address has unlinked the identity of the one before, perhaps before it was linked.
+  await unlinkIdentity(store, person.id)
+  throw changedMeanwhile()
 }
 
 const linkRecord = ({ id, account }: Person, identity: LinkedIdentity): StoredRecord => ({

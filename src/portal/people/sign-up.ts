@@ -1,3 +1,4 @@
+import { deleteAccount } from '../../services/accounts/account-deletion.ts'
 import { maxNameChars, numberedName } from '../../services/accounts/account-fields.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
@@ -82,14 +83,27 @@ const makeAccount = async (services: SignUpServices, signUp: SignUpOptions, emai
   await store.putRecord('mailbox', { id: toMailbox(email), account, value: true, expires: neverExpires })
   const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
   if (await setEmail(store, person, email, true)) return { ...person, email, isEmailVerified: true }
-  // The operator has given the address to somebody meanwhile, or an invitation was accepted.
+  // The operator has given the address to somebody meanwhile, or an invitation was accepted: nobody ever signs in to the account.
+  await discardAccount(services, account, email)
   const other = await findPersonByEmail(store, email)
   return other ?? Promise.reject(new ApiError(409, 'sign-up-running', 'this e-mail address was just given to somebody: sign in again'))
 }
 
+/** The mailbox has made no account. */
+const discardAccount = async (services: SignUpServices, id: string, email: string): Promise<void> => {
+  const { store, clock } = services
+  await store.takeRecord('mailbox', toMailbox(email))
+  const account = await store.account(id)
+  if (account !== undefined) await deleteAccount({ store, clock, accounts: accountsOfSignUps(services) }, account)
+}
+
+const accountsOfSignUps = ({ store, clock }: SignUpServices): RecordedAccounts =>
+  new RecordedAccounts(store, clock, { kind: 'person', name: 'sign-up' })
+
 /** Named as the address; with a number where another account has the name. */
-const addAccount = async ({ store, clock }: SignUpServices, { plan, approval }: SignUpOptions, email: string): Promise<string> => {
-  const accounts = new RecordedAccounts(store, clock, { kind: 'person', name: 'sign-up' })
+const addAccount = async (services: SignUpServices, { plan, approval }: SignUpOptions, email: string): Promise<string> => {
+  const { clock } = services
+  const accounts = accountsOfSignUps(services)
   for (let i = 1; ; i += 1) {
     const id = generateAccountId()
     const name = numberedName(nameFrom(email), i)

@@ -1,6 +1,7 @@
 import type { RequestLogConfig } from '../../services/request-log.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
+import { oneAtATime } from '../concurrent-changes.ts'
 import { schemaRef } from '../openapi.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -148,10 +149,13 @@ export const requestRoutes = [
     response: schemaRef('RequestLog'),
     async handle({ person, body: { setting } }, services): Promise<RequestLogJson> {
       const known = await accountOf(services, person.account)
-      const changed = await accountsAs(services, person).changeAccount(known.id, { requestLog: setting === 'on' ? null : setting })
-      // Processes learn of it within a second, and write within another what they have logged by then.
-      await services.store.limitRequests(known.id, setting === 'on' ? undefined : setting)
-      return logJson(services.requestLog, changed ?? known)
+      // Of several owners at once, the last one decides what the account says and what the store takes.
+      return oneAtATime(services, `request-log ${known.id}`, async () => {
+        const changed = await accountsAs(services, person).changeAccount(known.id, { requestLog: setting === 'on' ? null : setting })
+        // Processes learn of it within a second, and write within another what they have logged by then.
+        await services.store.limitRequests(known.id, setting === 'on' ? undefined : setting)
+        return logJson(services.requestLog, changed ?? known)
+      })
     },
   }),
 ]

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { RecordStore } from '../../store/record-store.ts'
-import { StoreError } from '../../store/store.ts'
+import { StoreError, applyChange } from '../../store/store.ts'
 import type { AccountChange, AccountRow, AccountStore, KeyChange, KeyRow } from '../../store/store.ts'
 import type { Json } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
@@ -49,15 +49,14 @@ export class RecordedAccounts {
     return true
   }
 
-  /** Undefined when there is no account with this id. */
+  /** Of the account as it is now: nothing that others change meanwhile is lost. Undefined when there is no account with this id. */
   async changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined> {
-    const known = await this.#store.account(id)
-    if (known === undefined) return undefined
-    const difference = differenceOf(known, change)
-    if (difference === undefined) return known
-    const changed = await this.#store.changeAccount(id, difference.after)
-    if (changed !== undefined) await this.record({ action: 'account-changed', account: { id, name: changed.name }, ...difference })
-    return changed
+    for (;;) {
+      const found = await this.#store.account(id)
+      const difference = found && differenceOf(found, change)
+      if (found === undefined || difference === undefined) return found
+      if (await this.changeFoundAccount(found, difference.after)) return applyChange<AccountRow>(found, difference.after)
+    }
   }
 
   async createKey(account: string, settings?: KeyChange): Promise<CreatedKey> {

@@ -8,10 +8,12 @@ import {
   openAccountRemoval,
   removeDeletedAccounts,
   resumeChange,
+  undoDeletionChange,
 } from '../../../src/services/accounts/account-deletion.ts'
 import { monthOf, readChanges } from '../../../src/services/accounts/change-history.ts'
 import { RecordedAccounts } from '../../../src/services/accounts/recorded-accounts.ts'
 import { accountRecordKinds } from '../../../src/store/record-store.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { hourMs } from '../../../src/util/dates.ts'
 import { TestClock, TestLog, fakeLoggedRequest } from '../../support/fakes.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -93,6 +95,27 @@ t.test('an account that is resumed stays, and can be deleted again', async t => 
   clock.advance(deletionDelayMs)
   await remove()
   t.equal(await store.account('acc_1'), undefined)
+})
+
+t.test('an owner who deletes an account while the operator suspends it does not lift the suspension by undoing that', async t => {
+  const { clock, store, accounts } = await setUp(t)
+  let isPending = true
+  const racing: Store = {
+    ...store,
+    async account(id) {
+      const found = await store.account(id)
+      if (!isPending) return found
+      isPending = false
+      clock.advance(1)
+      await accounts.changeAccount(id, { suspended: clock.now(), suspensionReason: 'unpaid' })
+      return found
+    },
+  }
+  const suspended = clock.now() + 1
+  const owners = new RecordedAccounts(racing, clock, { kind: 'person', name: 'owner' })
+  t.match(await deleteAccount({ store, accounts: owners, clock }, alice, 'owner'), { suspended, deleteAt: Number })
+  const deleted = (await store.account('acc_1')) ?? alice
+  t.match(await owners.changeAccount('acc_1', undoDeletionChange(deleted)), { suspended, suspensionReason: 'unpaid', deleteAt: undefined })
 })
 
 t.test('a gateway that ended between the removal and its records leaves none: the next run removes them', async t => {

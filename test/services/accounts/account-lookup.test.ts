@@ -9,6 +9,7 @@ import type { AccountStore, KeyWithAccount, KeyRow } from '../../../src/store/st
 import { TestClock } from '../../support/fakes.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { tempStore } from '../../store/temp-store.ts'
+import { changeAccount } from '../../store/change-account.ts'
 
 const core: Plan = { name: 'core', dailyCredits: 1_000, forwarding: false }
 const growth: Plan = { name: 'growth', dailyCredits: 5_000, forwarding: true }
@@ -125,7 +126,7 @@ t.test('a key that is not in the store is unknown', async t => {
 t.test('an account whose plan no longer exists has none, also when the plan has the name of an object property', async t => {
   const { accounts, store, addKey, clock } = await setUp(t)
   const key = await addKey()
-  await store.changeAccount('acc_1', { plan: 'gold' })
+  await changeAccount(store, 'acc_1', { plan: 'gold' })
   t.same(await accounts.find(key), { kind: 'planNotFound', plan: 'gold' })
   const gold = { name: 'gold', dailyCredits: 1, forwarding: false }
   t.match(
@@ -133,7 +134,7 @@ t.test('an account whose plan no longer exists has none, also when the plan has 
     { kind: 'granted', account: { plan: gold } },
     'the key is valid again when the plan returns',
   )
-  await store.changeAccount('acc_1', { plan: 'constructor' })
+  await changeAccount(store, 'acc_1', { plan: 'constructor' })
   clock.advance(500)
   t.same(await accounts.find(key), { kind: 'planNotFound', plan: 'constructor' })
 })
@@ -141,13 +142,13 @@ t.test('an account whose plan no longer exists has none, also when the plan has 
 t.test('credits of the account replace those of its plan, whichever plan it has', async t => {
   const { accounts, store, addKey } = await setUp(t)
   const key = await addKey()
-  await store.changeAccount('acc_1', { credits: 7 })
+  await changeAccount(store, 'acc_1', { credits: 7 })
   t.match(await accounts.find(key), { account: { plan: { name: 'core', dailyCredits: 7, forwarding: false } } })
-  await store.changeAccount('acc_1', { plan: 'growth' })
+  await changeAccount(store, 'acc_1', { plan: 'growth' })
   t.match(await accounts.find(key), { account: { plan: { name: 'growth', dailyCredits: 7, forwarding: true } } })
-  await store.changeAccount('acc_1', { plan: 'gold' })
+  await changeAccount(store, 'acc_1', { plan: 'gold' })
   t.same(await accounts.find(key), { kind: 'planNotFound', plan: 'gold' }, 'credits are no plan')
-  await store.changeAccount('acc_1', { plan: 'growth', credits: null })
+  await changeAccount(store, 'acc_1', { plan: 'growth', credits: null })
   t.match(await accounts.find(key), { account: { plan: growth } })
 })
 
@@ -169,7 +170,7 @@ t.test('results are cached until the store changes, which is checked twice a sec
   }
   t.equal(reads.keys - before.keys, 100, 'each key was read once')
   t.equal(reads.changes - before.changes, 20, 'in 10 s')
-  await store.changeAccount('acc_1', { plan: 'growth' })
+  await changeAccount(store, 'acc_1', { plan: 'growth' })
   t.match((await findAll())[0], { account: { plan: growth } })
 })
 
@@ -177,7 +178,7 @@ t.test('a change takes effect at once in the process that made it, and after hal
   const { accounts, store, addKey } = await setUp(t)
   const key = await addKey({ id: 'key_1' })
   t.match(await accounts.find(key), { kind: 'granted' })
-  await store.changeAccount('acc_1', { plan: 'growth' })
+  await changeAccount(store, 'acc_1', { plan: 'growth' })
   t.match(await accounts.find(key), { account: { plan: growth } })
   await store.revokeKey('key_1', 5)
   t.same(await accounts.find(key), { kind: 'revoked' })
@@ -206,7 +207,7 @@ t.test('after a change of another account, by whichever process, a key is not re
     return reads.keys - before
   }
   t.equal(await read(), 2)
-  await store.changeAccount('acc_2', { plan: 'growth' })
+  await changeAccount(store, 'acc_2', { plan: 'growth' })
   t.equal(await read(), 1, 'in this process')
   clock.advance(500)
   await read() // finds the change in the count too
@@ -222,7 +223,7 @@ t.test('while the store is unavailable', async t => {
   for (const key of [known, revoked, unknown]) await accounts.find(key)
   reads.fail = true
   clock.advance(60_000)
-  await store.changeAccount('acc_1', { plan: 'growth' })
+  await changeAccount(store, 'acc_1', { plan: 'growth' })
   const readsBefore = reads.keys
   t.match(await accounts.find(known), { kind: 'granted' }, 'a cached key stays valid')
   t.equal(reads.keys, readsBefore, 'and is not looked up in the store that fails')
@@ -329,7 +330,7 @@ t.test('a remote store', async t => {
         ['granted', 'granted', 'unknown'],
       )
     }
-    await store.changeAccount('acc_1', { credits: 3 })
+    await changeAccount(store, 'acc_1', { credits: 3 })
     void findAll()
     t.equal(asked.length, 3)
   })
@@ -387,7 +388,7 @@ t.test('a remote store', async t => {
     const [busy, seldom] = [await addKey(), await addKey()]
     await lookUpFarAway(seldom, 20)
     await lookUpFarAway(busy, 20)
-    await store.changeAccount('acc_1', { credits: 3 })
+    await changeAccount(store, 'acc_1', { credits: 3 })
     t.ok(asked.length >= 2, 'both at once, as this process is notified')
     await lookUpFarAway(busy, 30)
     t.match(accounts.find(seldom), { kind: 'granted', account: { plan: { dailyCredits: 3 } } })

@@ -20,6 +20,7 @@ import { freePort } from '../../support/free-port.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import { bounded } from '../../support/bounded.ts'
 import { waitUntil } from '../../support/wait-until.ts'
+import { changeAccount } from '../change-account.ts'
 
 const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
 
@@ -102,7 +103,7 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
     await waitUntil(() => notifications > 0)
     const before = notifications
     const other = await openStore(redis.address, systemClock)
-    await other.changeAccount('acc_1', { plan: 'growth' })
+    await changeAccount(other, 'acc_1', { plan: 'growth' })
     await other.close()
     await waitUntil(() => notifications > before)
     t.equal(notifications, before + 1, 'and each later change is notified once')

@@ -29,6 +29,7 @@ import { ledgerStoreContract } from '../ledger-store-contract.ts'
 import { recordStoreContract } from '../record-store-contract.ts'
 import { requestLogContract } from '../request-log-contract.ts'
 import { usageStoreContract, useContract } from '../usage-store-contract.ts'
+import { changeAccount } from '../change-account.ts'
 
 /** The rights that docs/store.md names, as words of ACL SETUSER, without `on` and the password. */
 const readRights = async () => {
@@ -93,7 +94,7 @@ const useAll = async (t: Test, url: string, servers: readonly RedisServer[]): Pr
   const other = await openStore(address, systemClock)
   t.teardown(() => other.close())
   await waitUntil(async () => {
-    await other.changeAccount('acc_1', { label: `change ${changes}` })
+    await changeAccount(other, 'acc_1', { label: `change ${changes}` })
     return changes > 0
   })
 

@@ -29,6 +29,7 @@ import { useContract, usageStoreContract } from '../usage-store-contract.ts'
 import { recordStoreContract } from '../record-store-contract.ts'
 import { requestLogContract } from '../request-log-contract.ts'
 import { dayMs } from '../../../src/util/dates.ts'
+import { changeAccount } from '../change-account.ts'
 
 const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
 
@@ -398,7 +399,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const store = await openOne(t, new TestClock())
     await store.addAccount(alice)
     await store.addKey('hash', { id: 'key_1', account: 'acc_1', created: 5, hint: 'wxyz' })
-    const plans = Array.from({ length: 20 }, (_, i) => store.changeAccount('acc_1', { plan: `plan-${i}` }))
+    const plans = Array.from({ length: 20 }, (_, i) => changeAccount(store, 'acc_1', { plan: `plan-${i}` }))
     const lists = Array.from({ length: 20 }, (_, i) => store.changeKey('key_1', { networks: [`network-${i}`] }))
     const times = await Promise.all(Array.from({ length: 20 }, (_, i) => store.revokeKey('key_1', 100 + i)))
     t.ok((await Promise.all([...plans, ...lists])).every(Boolean))
@@ -476,7 +477,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
       await redis.send('CONFIG', 'SET', name, value)
       const store = await open()
       t.match(await store.accounts(), [alice], name)
-      await t.rejects(store.changeAccount(alice.id, { label: 'x' }), / (OOM|NOREPLICAS) /)
+      await t.rejects(changeAccount(store, alice.id, { label: 'x' }), / (OOM|NOREPLICAS) /)
       await redis.send('CONFIG', 'SET', name, '0')
     }
   })
