@@ -1,8 +1,6 @@
 import { dirname } from 'node:path'
 import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose'
 import { ContentWatch } from '../content-watch.ts'
-import { metricDefinitions } from '../metric-definitions.ts'
-import type { Gauge } from '../metrics.ts'
 import { readKeyFile } from './key-file.ts'
 import { KeySetUnavailable } from './key-set.ts'
 import type { KeySet, KeySetServices } from './key-set.ts'
@@ -10,16 +8,15 @@ import type { KeySet, KeySetServices } from './key-set.ts'
 /** The keys of a file, which is read again when it changes. */
 export class FileKeySet implements KeySet {
   version = 0
+  isCurrent = false
   readonly #path: string
   readonly #services: KeySetServices
-  readonly #isSuccessful: Gauge
   readonly #watch: ContentWatch
   #getKey: JWTVerifyGetKey | undefined
 
   constructor(path: string, services: KeySetServices) {
     this.#path = path
     this.#services = services
-    this.#isSuccessful = services.metrics.gauge(metricDefinitions.jwtKeysReloadSuccessful, {})
     this.#watch = new ContentWatch({ folders: [dirname(path)], files: () => [path] }, services.clock)
     this.#read()
     this.#watch.start(() => this.#read())
@@ -38,7 +35,7 @@ export class FileKeySet implements KeySet {
   #read(): void {
     const { jose, log } = this.#services
     const read = readKeyFile(this.#path)
-    this.#isSuccessful.set('keys' in read ? 1 : 0)
+    this.isCurrent = 'keys' in read
     if (!('keys' in read)) {
       const reason = read.hint === undefined ? read.message : `${read.message}; ${read.hint}`
       log.error({ event: 'jwt-keys-unavailable', file: this.#path, reason }, `keys of tokens not loaded: ${reason}`)

@@ -6,11 +6,11 @@ import { FileKeySet } from './file-key-set.ts'
 import { RemoteKeySet } from './key-set.ts'
 import type { KeySet, KeySetServices } from './key-set.ts'
 import { TokenVerifier } from './token-verifier.ts'
-import type { JwtOptions, JwtVerifier } from './token-verifier.ts'
+import type { JwtOptions, JwtVerifier, TokenVerifierServices } from './token-verifier.ts'
 
 export type { JwtOptions, JwtVerifier, VerifiedToken } from './token-verifier.ts'
 
-type JwtServices = Omit<KeySetServices, 'jose'>
+type JwtServices = Omit<TokenVerifierServices, 'jose'>
 
 /** The verifier of the tokens that are accepted now; undefined when none are. */
 export interface RunningJwt {
@@ -30,6 +30,11 @@ export class ReloadableJwt implements RunningJwt {
 
   constructor(services: JwtServices) {
     this.#services = services
+    const { metrics } = services
+    metrics.collect(() => {
+      if (this.#verifier !== undefined)
+        metrics.gauge(metricDefinitions.jwtKeysReloadSuccessful, {}).set(this.#verifier.areKeysCurrent ? 1 : 0)
+    })
   }
 
   get verifier(): JwtVerifier | undefined {
@@ -46,11 +51,18 @@ export class ReloadableJwt implements RunningJwt {
         this.close()
         this.#options = options
         this.#verifier = verifier
-        const { metrics } = this.#services
-        if (next === undefined) metrics.removeSeries({}, [metricDefinitions.tokens, metricDefinitions.jwtKeysReloadSuccessful])
+        this.#removeUnusedSeries()
       },
-      abandon: () => verifier?.close(),
+      abandon: () => {
+        verifier?.close()
+        this.#removeUnusedSeries()
+      },
     }
+  }
+
+  #removeUnusedSeries(): void {
+    if (this.#verifier === undefined)
+      this.#services.metrics.removeSeries({}, [metricDefinitions.tokens, metricDefinitions.jwtKeysReloadSuccessful])
   }
 
   close(): void {

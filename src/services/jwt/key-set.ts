@@ -2,8 +2,6 @@ import type { JWTVerifyGetKey } from 'jose'
 import { Backoff, singleFlight } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
-import { metricDefinitions } from '../metric-definitions.ts'
-import type { Gauge, Metrics } from '../metrics.ts'
 
 /** jose, which is loaded only where tokens are accepted. */
 type Jose = typeof import('jose')
@@ -12,6 +10,8 @@ type Jose = typeof import('jose')
 export interface KeySet {
   /** Differs once the keys have changed: a token that was verified before may have been signed by a key that is gone. */
   readonly version: number
+  /** Could they be read the last time? False before the first. */
+  readonly isCurrent: boolean
   /** Resolves when the keys have been read for the first time, or could not be. */
   readonly loaded?: Promise<void>
   /** Rejects with KeySetUnavailable while no keys are known, and when the key of a token is not known and new keys cannot be fetched. */
@@ -28,7 +28,6 @@ export interface KeySetServices {
   readonly jose: Jose
   readonly clock: Clock
   readonly log: Log
-  readonly metrics: Metrics
 }
 
 const refreshIntervalMs = 300_000
@@ -41,10 +40,10 @@ const cooldownMs = 30_000
  */
 export class RemoteKeySet implements KeySet {
   version = 0
+  isCurrent = false
   readonly loaded: Promise<void>
   readonly #url: URL
   readonly #services: KeySetServices
-  readonly #isSuccessful: Gauge
   readonly #backoff = new Backoff({ minMs: 1_000, maxMs: 60_000 })
   #getKey: JWTVerifyGetKey | undefined
   #timer: Timer | undefined
@@ -58,7 +57,6 @@ export class RemoteKeySet implements KeySet {
   constructor(url: URL, services: KeySetServices) {
     this.#url = url
     this.#services = services
-    this.#isSuccessful = services.metrics.gauge(metricDefinitions.jwtKeysReloadSuccessful, {})
     this.loaded = this.#refresh()
   }
 
@@ -77,7 +75,7 @@ export class RemoteKeySet implements KeySet {
     }
   }
 
-  /** A fetch in flight then changes no metric and logs nothing: both may be those of other keys by now. */
+  /** A fetch in flight then logs nothing: other keys may be used by now. */
   close(): void {
     this.#isClosed = true
     this.#timer?.cancel()
@@ -100,7 +98,7 @@ export class RemoteKeySet implements KeySet {
 
   #use(text: string, getKey: JWTVerifyGetKey): void {
     const { clock, log } = this.#services
-    this.#isSuccessful.set(1)
+    this.isCurrent = true
     this.#backoff.reset()
     this.#fetchedAt = clock.monotonic()
     this.#schedule(refreshIntervalMs)
@@ -114,7 +112,7 @@ export class RemoteKeySet implements KeySet {
   }
 
   #recordFailure(reason: string): void {
-    this.#isSuccessful.set(0)
+    this.isCurrent = false
     this.#schedule(this.#backoff.next())
     if (this.#isFailing) return
     this.#isFailing = true

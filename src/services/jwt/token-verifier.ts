@@ -5,7 +5,7 @@ import { boundedCache } from '../../util/bounded-cache.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { LogInterval } from '../log-interval.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
-import type { Counter } from '../metrics.ts'
+import type { Counter, Metrics } from '../metrics.ts'
 import { KeySetUnavailable } from './key-set.ts'
 import type { KeySet, KeySetServices } from './key-set.ts'
 
@@ -29,6 +29,8 @@ export interface JwtVerifier {
   verify(token: string): MaybePromise<VerifiedToken>
   /** The token was valid, but there is no API key with this id. */
   recordUnknownKey(keyId: string): void
+  /** Could the keys be read the last time? */
+  readonly areKeysCurrent: boolean
   close(): void
 }
 
@@ -57,10 +59,14 @@ interface RefusedToken {
 /** What was found of a token, and the version of the keys by which it was. */
 type CachedToken = { readonly version: number } & (AcceptedToken | RefusedToken)
 
+export interface TokenVerifierServices extends KeySetServices {
+  readonly metrics: Metrics
+}
+
 export class TokenVerifier implements JwtVerifier {
   readonly #options: JwtOptions
   readonly #keySet: KeySet
-  readonly #services: KeySetServices
+  readonly #services: TokenVerifierServices
   readonly #counters: Readonly<Record<TokenFault | 'accepted' | 'keysUnavailable', Counter>>
   // Apart, so that a flood of invented tokens cannot evict those that are valid.
   readonly #valid = boundedCache<CachedToken>(maxCachedTokens)
@@ -68,7 +74,7 @@ export class TokenVerifier implements JwtVerifier {
   readonly #pending = new Map<string, Promise<VerifiedToken>>()
   readonly #logInterval: LogInterval
 
-  constructor(options: JwtOptions, keySet: KeySet, services: KeySetServices) {
+  constructor(options: JwtOptions, keySet: KeySet, services: TokenVerifierServices) {
     this.#options = options
     this.#keySet = keySet
     this.#services = services
@@ -94,6 +100,10 @@ export class TokenVerifier implements JwtVerifier {
 
   recordUnknownKey(keyId: string): void {
     this.#refuse('unknownKey', keyId)
+  }
+
+  get areKeysCurrent(): boolean {
+    return this.#keySet.isCurrent
   }
 
   close(): void {
