@@ -7,6 +7,7 @@ import { readGatewayConfig } from '../config/gateway-config.ts'
 import { formatProblem, printProblems } from '../config/problem.ts'
 import type { PartialProblem } from '../config/problem.ts'
 import { openFileWatch } from '../config/config-files.ts'
+import type { FileWatch } from '../config/config-files.ts'
 import { formatChange } from '../core/config-changes.ts'
 import { openGateway } from '../core/gateway.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
@@ -82,10 +83,11 @@ const serveWithNode = async (
   terminal: Terminal,
 ): Promise<number> => {
   const env = { ...terminal.env, ...node.env }
+  const watchedFiles = openFileWatch(dir, systemClock)
   const config = await loadValidConfig(dir, plugins, { ...terminal, env })
   if (config === undefined) return exitCodes.config
   const key = await getOrCreateDevKey(gateway, dir)
-  return serveUntilStopped(config, { dir, plugins, env, key, anvil: node.anvil, stopRequested }, terminal)
+  return serveUntilStopped(config, { dir, plugins, env, key, anvil: node.anvil, watchedFiles, stopRequested }, terminal)
 }
 
 /** The node, and the variables that lead the network devnet to it. */
@@ -107,11 +109,12 @@ interface DevGatewayOptions extends DevOptions {
   readonly env: Terminal['env']
   readonly key: DevKey
   readonly anvil: Anvil | undefined
+  readonly watchedFiles: FileWatch
 }
 
 const serveUntilStopped = async (
   config: ValidConfig,
-  { dir, plugins, env, key, anvil, stopRequested }: DevGatewayOptions,
+  { dir, plugins, env, key, anvil, watchedFiles, stopRequested }: DevGatewayOptions,
   terminal: Terminal,
 ): Promise<number> => {
   const { out, err, styleOut = plain, isWatched } = terminal
@@ -119,7 +122,7 @@ const serveUntilStopped = async (
   const log = openLog('warn', terminalLogDestination(out, styleOut, ['reload-failed']))
   const addPlugins = surviveBackgroundBugs(log)
   addPlugins(config)
-  const fileWatch = config.gateway.watch ? openFileWatch(dir, systemClock) : undefined
+  const fileWatch = config.gateway.watch ? watchedFiles : undefined
   const readConfig = createConfigReader(dir, plugins, { env, fileWatch, addPlugins })
   const accountName = (id: string) => readAccountName(config.gateway, id)
   const observer = isWatched === true ? createCallLines(terminal, { clock: systemClock, accountName }) : undefined

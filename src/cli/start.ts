@@ -44,16 +44,18 @@ export const createStartCommand = (plugins: readonly LoadablePlugin[]): Command 
   async run(args, terminal) {
     const dir = readConfigDir(args)
     if (cluster.isWorker) return runWorker(dir, plugins, terminal)
+    const gatewayServes = handleSignalsOfOperators()
+    const watchedFiles = openFileWatch(dir, systemClock)
     const config = await loadValidConfig(dir, plugins, terminal)
     if (config === undefined) return exitCodes.config
     holdYoungGeneration() // again: V8 sets the factor to 2 for each thread, and plugins that are not built in are first loaded in one
     const log = openLog(config.gateway.log)
     const addPlugins = surviveBackgroundBugs(log)
     addPlugins(config)
-    const fileWatch = config.gateway.watch ? openFileWatch(dir, systemClock) : undefined
+    const fileWatch = config.gateway.watch ? watchedFiles : undefined
     const readConfig = createConfigReader(dir, plugins, { env: terminal.env, fileWatch, addPlugins })
     return runUntilSignal(['SIGTERM', 'SIGINT'], stopRequested =>
-      serveUntilStopped(config, { dir, log, readConfig, fileWatch, stopRequested }, terminal),
+      serveUntilStopped(config, { dir, log, readConfig, fileWatch, gatewayServes, stopRequested }, terminal),
     )
   },
 })
@@ -63,17 +65,15 @@ interface StartOptions {
   readonly log: RootLog
   readonly readConfig: ReadConfig
   readonly fileWatch: FileWatch | undefined
+  gatewayServes(gateway: ServingGateway): void
   /** Resolves at the first SIGTERM or SIGINT. */
   readonly stopRequested: Promise<StopSignal>
 }
 
 const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { err }: Terminal): Promise<number> => {
-  const { log, readConfig, fileWatch, stopRequested } = options
+  const { log, readConfig, fileWatch, gatewayServes, stopRequested } = options
   logConfigNotices(config, log)
   const opening = config.gateway.workers > 1 ? openPrimaryProcess(config, options) : openGateway(config, systemClock, log, { readConfig })
-  // Signals must not end a gateway that is starting.
-  let [reload, reopen] = [() => {}, () => {}]
-  process.on('SIGHUP', () => reload()).on('SIGUSR2', () => reopen())
   let isStopping = false
   void stopRequested.then(() => {
     isStopping = true
@@ -82,9 +82,8 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
     if (!isStopping) err(message)
   })
   if (gateway === undefined) return isStopping ? exitCodes.ok : exitCodes.failed
-  reload = () => void gateway.reloader?.reload()
-  reopen = () => void (async () => gateway.accessLog.reopen())().catch(() => undefined) // the process that cannot has logged it
-  fileWatch?.start(reload)
+  gatewayServes(gateway)
+  fileWatch?.start(() => void gateway.reloader?.reload())
   collectGarbageOfStart()
   logListening(config, gateway.urls)
   setImmediate(saveCompiledCode) // a gateway may run for months, and be killed then
@@ -106,6 +105,21 @@ const untilSignalsAreSeen = <T>(opening: Promise<T>): Promise<T> =>
     await nextTurn()
     throw error
   })
+
+/**
+ * SIGHUP reloads, SIGUSR2 opens the access log anew. Neither ends a gateway that is starting: what has been asked for until then is done once it
+ * serves, as the files may have been read, or the log been opened, before.
+ */
+const handleSignalsOfOperators = (): StartOptions['gatewayServes'] => {
+  let gatewayServes: StartOptions['gatewayServes'] = () => undefined
+  const serving = new Promise<ServingGateway>(resolve => {
+    gatewayServes = resolve
+  })
+  const reopenLog = async (): Promise<void> => (await serving).accessLog.reopen()
+  process.on('SIGHUP', () => void serving.then(({ reloader }) => reloader?.reload()))
+  process.on('SIGUSR2', () => void reopenLog().catch(() => undefined)) // the process that cannot has logged it
+  return gatewayServes
+}
 
 type ServingGateway = Pick<Gateway, 'urls' | 'accessLog' | 'stop' | 'reloader'>
 

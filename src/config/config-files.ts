@@ -81,6 +81,7 @@ export const displayPath = (path: string): string => {
 /** Watches the YAML files of a configuration directory. */
 export type FileWatch = Pick<ContentWatch, 'start' | 'acknowledge' | 'stop'>
 
+/** To be opened before they are read: a change meanwhile is reported after start(). */
 export const openFileWatch = (dir: string, clock: Clock): FileWatch => {
   const folders = ['', 'networks', 'methods'].map(name => resolve(dir, name))
   const files = () => folders.flatMap(folder => yamlBaseNames(folder).map(name => join(folder, `${name}.yaml`)))

@@ -53,6 +53,9 @@ export class TlsCertificate implements TlsServers {
   constructor(options: TlsCertificateOptions) {
     const { files, owner, clock, metrics, texts } = options
     this.#options = options
+    const paths = [files.cert, files.key]
+    // Before they are read: a change meanwhile is reported.
+    this.#watch = new ContentWatch({ folders: [...new Set(paths.map(path => dirname(path)))], files: () => paths }, clock)
     const read = readTlsFiles(files)
     if (!('option' in read)) this.#pair = read
     else if (texts === undefined) throw new ListenError(`cannot serve TLS: ${owner}.tls.${read.option}: ${read.message}`)
@@ -62,8 +65,6 @@ export class TlsCertificate implements TlsServers {
     }
     this.#expiry = metrics.gauge(metricDefinitions.tlsCertificateExpiry, { option: `${owner}.tls` })
     this.#expiry.set(expiryOf(this.#pair.chain) / 1000)
-    const paths = [files.cert, files.key]
-    this.#watch = new ContentWatch({ folders: [...new Set(paths.map(path => dirname(path)))], files: () => paths }, clock)
     this.#watch.start(() => this.#reload())
   }
 

@@ -1,8 +1,8 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
-import { childrenOf, networkFile, startGateway } from '../support/deployment.ts'
+import { childrenOf, createDeployment, networkFile, startGateway } from '../support/deployment.ts'
 import type { DeploymentOptions } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
@@ -127,7 +127,7 @@ t.test('several workers reload together', async t => {
   const lock = JSON.stringify(join(deployment.dir, 'lock'))
   writeFileSync(
     join(deployment.dir, 'once.js'),
-    `import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+    `import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 export default {
   name: 'once', summary: 'Starts once.', options: { type: 'object' },
   create: () => ({ handle: (call, next) => next(call), start: async () => writeFileSync(${lock}, '', { flag: 'wx' }) }),
@@ -351,4 +351,53 @@ t.test('what is known of nodes and answers outlives a reload that does not conce
   await reload()
   await callNode(9)
   t.ok(requests(broken, 'eth_call') > failed, 'a breaker with other settings is a new one')
+})
+
+t.test('what changes, or is asked for, while a gateway starts is done once it serves', async t => {
+  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' } })
+  t.teardown(() => node.stop())
+  /** A gateway with a plugin that does this while it starts, where `changed.yaml` becomes the file of the network. */
+  const startWith = async (gateway: object, { atImport = '', atStart = '' }) => {
+    const networkOf = (options = {}) => {
+      const { pipeline, ...network } = networkFile('testnet', [node.url], options)
+      return { ...network, pipeline: [{ use: '../own.js' }, ...(pipeline as object[])] }
+    }
+    const own = `
+      import { existsSync, renameSync } from 'node:fs'
+      const path = name => new URL(name, import.meta.url)
+      const changeFile = () => {
+        if (!existsSync(path('changed.yaml'))) return false
+        renameSync(path('changed.yaml'), path('networks/testnet.yaml'))
+        return true
+      }
+      ${atImport}
+      export default {
+        name: 'own', summary: 'Passes calls on.', options: { type: 'object' },
+        create: () => ({ handle: (call, next) => next(call), start() { ${atStart} }, stop() {} }),
+      }`
+    const deployment = createDeployment({
+      gateway,
+      networks: { testnet: networkOf() },
+      files: { 'own.js': own, 'changed.yaml': JSON.stringify(networkOf({ credits: { costs: { eth_gasPrice: 7 } } })) },
+    })
+    t.teardown(deployment.remove)
+    return { deployment, gateway: await deployment.start() }
+  }
+
+  await t.test('a file that changes after it was read is read again', async t => {
+    const { gateway } = await startWith({}, { atImport: 'changeFile()' })
+    t.match(await gateway.waitForEvent('reloaded'), { changes: ['+ testnet.credits.costs'] })
+  })
+
+  await t.test('SIGHUP reloads, and SIGUSR2 opens the access log anew', async t => {
+    const atStart = `
+      if (!changeFile()) return
+      process.kill(process.pid, 'SIGHUP')
+      renameSync(path('access.log'), path('access.log.1'))
+      process.kill(process.pid, 'SIGUSR2')`
+    const { deployment, gateway } = await startWith({ watch: false, accessLog: { file: 'access.log' } }, { atStart })
+    t.match(await gateway.waitForEvent('reloaded'), { changes: ['+ testnet.credits.costs'] })
+    t.ok(existsSync(join(deployment.dir, 'access.log.1')))
+    await waitUntil(() => existsSync(join(deployment.dir, 'access.log')))
+  })
 })
