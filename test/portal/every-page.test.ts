@@ -1,4 +1,4 @@
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
+import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { startMailServer } from '../support/mail-server.ts'
@@ -96,6 +96,7 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
     await page.keyboard.press('Enter')
     await page.waitForSelector('nav')
   }
+  const windowOf = openWindows(browser)
   const developer = await pagesOf(browser, signInDeveloper)
   const operator = await pagesOf(browser, signInOperator)
   await deployment.addAccount('newcomer')
@@ -117,11 +118,10 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
   ]
 
   t.test('without a link for help, a plan is offered all the same', async t => {
-    const page = await (await openContext(browser, cookiesOf(developer).cookies)).newPage()
+    const page = await windowOf(cookiesOf(developer).cookies)
     await page.goto(`${portal}/plan`)
     await page.waitForSelector('tr:has-text("growth"):has-text("$49 a month"):has-text("Ask the operator of this gateway.")')
     t.equal(await page.locator('text="Contact support"').count(), 0)
-    await page.context().close()
   })
 
   t.test('is in the list: those of both navigations', async t => {
@@ -132,7 +132,8 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
   t.test('the HTML file asks for what its page asks for at first, and for nothing where nobody is signed in', async t => {
     // Pages that ask for the same ask for what is around each of them: one of them is opened.
     const opened = new Set<string>()
-    for (const { url, heading, cookies } of pages) {
+    for (const shown of pages) {
+      const { url, cookies } = shown
       const html = await fetchHtml(url, cookies)
       const asked = [...html.matchAll(/<link rel="preload" as="fetch" crossorigin href="([^"]+)">/g)].map(([, path = '']) =>
         path.replaceAll('&amp;', '&'),
@@ -140,18 +141,13 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
       if (cookies === undefined) t.same(asked, [], url)
       if (asked.length === 0 || opened.has(asked.join())) continue
       opened.add(asked.join())
-      const context = await openContext(browser, cookies)
-      const page = await context.newPage()
-      const requests: string[] = []
-      page.on('request', request => requests.push(request.url().slice(new URL(url).origin.length)))
+      const page = await windowOf(cookies)
       await page.route(url, route => route.fulfill({ contentType: 'text/html', body: html.replace(/<link rel="preload"[^>]+>/g, '') }))
-      await page.goto(url)
-      await page.waitForSelector(`h1:has-text("${heading}")`)
-      await page.waitForSelector('.skeleton', { state: 'detached' })
+      const requests = await open(page, shown)
+      await page.unroute(url)
       // The account comes with the stream of figures where it has not been asked for.
       const missing = asked.filter(path => !requests.includes(path) && path !== '/api/v1/account')
       t.same(missing, [], url)
-      await context.close()
     }
     t.equal(opened.size, 4, 'those of the first page, and those of the others, of developers and of operators')
   })
@@ -166,8 +162,9 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
     const name = `${new URL(shown.url).pathname} (${shown.heading}${shown.what ?? ''})`
 
     t.test(`${name} loads with few requests and bytes, passes axe in both themes, and fits windows of 1,280 and 360 px`, async t => {
-      const { context, page, requests } = await open(browser, shown)
-      t.teardown(() => context.close())
+      const page = await windowOf(shown.cookies)
+      await page.setViewportSize({ width: widths[0], height: heightPx })
+      const requests = await open(page, shown)
       const ofApi = requests.filter(path => path.startsWith('/api/'))
       const again = ofApi.filter((path, i) => ofApi.indexOf(path) !== i)
       t.same(again, [], 'nothing is asked for twice')
@@ -191,16 +188,30 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
   }
 })
 
-/** Opened by a browser that has nothing of it yet. */
-const open = async (browser: Browser, { url, heading, cookies }: ShownPage) => {
-  const context = await openContext(browser, cookies)
-  const page = await context.newPage()
+/** One window for each who signs in: a process of the browser for each page takes half a second of CPU, and compiles its code and axe anew. */
+const openWindows = (browser: Browser) => {
+  const windows = new Map<Cookies | undefined, Page>()
+  return async (cookies: Cookies | undefined): Promise<Page> => {
+    const page = windows.get(cookies) ?? (await (await openContext(browser, cookies)).newPage())
+    windows.set(cookies, page)
+    return page
+  }
+}
+
+/** Opened by a browser that has nothing of it yet; resolves with the paths that it has asked for. */
+const open = async (page: Page, { url, heading }: ShownPage): Promise<readonly string[]> => {
+  await page.goto('about:blank')
+  const devTools = await page.context().newCDPSession(page)
+  await devTools.send('Network.clearBrowserCache')
+  await devTools.detach()
   const requests: string[] = []
-  page.on('request', request => requests.push(request.url().slice(new URL(url).origin.length)))
+  const record = (request: Request) => requests.push(request.url().slice(new URL(url).origin.length))
+  page.on('request', record)
   await page.goto(url)
   await page.waitForSelector(`h1:has-text("${heading}")`)
   await page.waitForSelector('.skeleton', { state: 'detached' })
-  return { context, page, requests }
+  page.off('request', record)
+  return requests
 }
 
 const fetchHtml = async (url: string, cookies?: Cookies): Promise<string> => {

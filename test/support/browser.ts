@@ -72,6 +72,8 @@ export const findAccessibilityViolations = async (page: Page, rules?: readonly s
     // Of what passes, axe would describe each element.
     const { violations } = await axe.run({
       resultTypes: ['violations'],
+      // It would fetch what plays by itself and all styles once more: no page plays anything.
+      preload: false,
       ...(runOnly === undefined ? { rules: { 'target-size': { enabled: true } } } : { runOnly: [...runOnly] }),
     })
     return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => String(target)).join(', ')}`)
