@@ -36,6 +36,11 @@ export interface PluginProblem extends ReportedProblem {
   readonly since: number
 }
 
+/** Such as `verify beacon-behind`. */
+export const kindOfProblem = ({ plugin, name }: Pick<PluginProblem, 'plugin' | 'name'>): PluginProblemKind => `${plugin} ${name}`
+
+export type PluginProblemKind = `${string} ${string}`
+
 /** As operators read it: of all processes together. */
 export interface NetworkProblem extends Omit<PluginProblem, 'network' | 'since'> {
   /** ISO 8601. */
@@ -103,7 +108,7 @@ export class PluginProblems {
 export const mergeProblems = (problems: readonly PluginProblem[]): readonly NetworkProblem[] => {
   const merged = new Map<string, PluginProblem>()
   for (const each of problems) {
-    const key = `${each.plugin} ${each.name}`
+    const key = kindOfProblem(each)
     const known = merged.get(key)
     const worst = known === undefined || (known.severity === 'warning' && each.severity === 'critical') ? each : known
     merged.set(key, { ...worst, since: Math.min(each.since, known?.since ?? each.since) })

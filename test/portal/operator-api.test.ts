@@ -1269,7 +1269,7 @@ t.test('an incident lasts from when its reason was noticed until it is gone, and
   t.same(incidents.list('other'), [])
   const reason = 'the store does not answer'
   const ofGateway = { severity: 'critical', network: null } as const
-  const storeFails = [{ ...ofGateway, alert: 'TollgateStoreFails', incident: 'store unreachable', text: reason }]
+  const storeFails = [{ ...ofGateway, alert: 'TollgateStoreFails' as const, incident: 'store unreachable', text: reason }]
   await pass(20_000)
   incidents.recordGateway([...storeFails, { ...storeFails[0]!, alert: 'TollgateCallsFail', incident: 'TollgateCallsFail', network: 'n' }])
   t.notOk(
@@ -1346,8 +1346,8 @@ t.test('that nobody is told of problems is one, as far as it is no wish', async 
 t.test('critical problems come first, then nodes that get no calls, and what has ended stands below all that lasts', async t => {
   const alert = { incident: 'x', severity: 'warning', text: 'x', network: null } as const
   const alerts = [
-    { ...alert, alert: 'A', severity: 'critical', ended: 60_000 },
-    { ...alert, alert: 'B' },
+    { ...alert, alert: 'TollgateA', severity: 'critical', ended: 60_000 },
+    { ...alert, alert: 'TollgateB' },
   ] as const
   const node = { because: null, reasons: [], partner: false }
   const networks = [
@@ -1367,11 +1367,22 @@ t.test('critical problems come first, then nodes that get no calls, and what has
     [
       ['stalled', null],
       ['notUsable', null],
-      ['B', null],
+      ['TollgateB', null],
       ['noAlertReceivers', null],
-      ['A', '1970-01-01T00:01:00.000Z'],
+      ['TollgateA', '1970-01-01T00:01:00.000Z'],
     ],
   )
+})
+
+t.test('that no usable node gets calls of a class of methods is a problem of its network, which names the class', async t => {
+  const reasons = [{ class: 'logs', reason: 'breaker', keepsAway: true, text: 'x' }]
+  const nodes = ['a', 'b'].map(name => ({ name, condition: 'reduced', usable: true, partner: false, because: null, reasons }))
+  const network = { name: 'n', state: 'degraded', nodes: 2, usableNodes: 2, problems: [], upstreams: nodes }
+  const networks = [network] as unknown as Parameters<typeof describeProblems>[0]['networks'] // what the problems follow from
+  const read = () => describeProblems({ networks, alerts: [], evidence: [], incidents: [], config: configOf({}) }).problems
+  t.match(read()[0], { network: 'n', node: null, kind: 'classUnusable', class: 'logs', severity: 'critical' })
+  network.upstreams = nodes.with(1, { ...nodes[1]!, reasons: [] })
+  t.notOk(read().some(({ kind }) => kind === 'classUnusable'))
 })
 
 t.test('an acknowledged problem stands below those that nobody has taken; one of a network is taken with all nodes behind it', async t => {

@@ -32,9 +32,12 @@ export const gatewayHealth = (families: readonly MetricFamily[]) => {
 
 export type GatewayHealth = ReturnType<typeof gatewayHealth>
 
-/** A condition that an operator should act on, by the name of its alert in deploy/prometheus/alerts.yaml. */
+/** In deploy/prometheus/alerts.yaml. */
+export type AlertRule = `Tollgate${string}`
+
+/** A condition that an operator should act on. */
 export interface GatewayProblem {
-  readonly alert: string
+  readonly alert: AlertRule
   /** What its incident is called. */
   readonly incident: string
   readonly severity: 'critical' | 'warning'
@@ -73,7 +76,7 @@ export const gatewayProblems = (observed: ObservedGateway): readonly GatewayProb
 ]
 
 /** Of these, each reading has another figure: one that is over stays for as long as it would be the same incident again. */
-const momentaryAlerts: readonly string[] = ['TollgateMemoryForCallers', 'TollgateOpenFiles', 'TollgateEventLoopLag']
+const momentaryAlerts: readonly AlertRule[] = ['TollgateMemoryForCallers', 'TollgateOpenFiles', 'TollgateEventLoopLag']
 
 /** With those that have just ended: a figure around its limit is one problem, rather than one that comes and goes. */
 export const withLateProblems = (
@@ -81,51 +84,40 @@ export const withLateProblems = (
   endedLately: readonly { readonly kind: string; readonly text: string; readonly ended: number | undefined }[],
 ): readonly GatewayProblem[] => [
   ...problems,
-  ...endedLately
-    .filter(({ kind }) => momentaryAlerts.includes(kind) && !problems.some(({ incident }) => incident === kind))
-    .map(({ kind, text, ended = 0 }) => ({ alert: kind, incident: kind, severity: 'warning' as const, network: null, text, ended })),
+  ...endedLately.flatMap(({ kind, text, ended = 0 }) => {
+    const alert = momentaryAlerts.find(each => each === kind && !problems.some(({ incident }) => incident === each))
+    return alert === undefined ? [] : [{ alert, incident: kind, severity: 'warning' as const, network: null, text, ended }]
+  }),
 ]
 
-const networkProblems = (network: ObservedNetwork): readonly GatewayProblem[] =>
-  failuresOf(network).map(each => ({ ...each, incident: each.alert, network: network.name }))
-
-const failuresOf = ({ figures, outcomes, outage }: ObservedNetwork): readonly Omit<GatewayProblem, 'incident' | 'network'>[] => {
+const networkProblems = ({ name: network, figures, outcomes, outage }: ObservedNetwork): readonly GatewayProblem[] => {
   const { calls, failedCalls, p99Ms } = figures
   const { internal = 0 } = outcomes
+  const failed =
+    outage === undefined || outage.failedCalls === 0
+      ? `${formatPercent(failedCalls / calls)} of the calls of the last minute failed`
+      : describeFailedCalls(outage)
   return [
-    ...(severityOfFailures(figures) === 'critical'
-      ? [
-          {
-            alert: 'TollgateCallsFail',
-            severity: 'critical' as const,
-            text: `${
-              outage === undefined || outage.failedCalls === 0
-                ? `${formatPercent(failedCalls / calls)} of the calls of the last minute failed`
-                : describeFailedCalls(outage)
-            }, most often as ${mostFrequentFailure(outcomes)}`,
-          },
-        ]
-      : []),
-    ...(internal > 0
-      ? [
-          {
-            alert: 'TollgateInternalErrors',
-            severity: 'warning' as const,
-            text: `${internal} ${internal === 1 ? 'call' : 'calls'} failed because of a bug: search the log for \`internal error\`, which names the plugin`,
-          },
-        ]
-      : []),
-    ...(calls >= minCallsForShare && (p99Ms ?? 0) > 5_000
-      ? [
-          {
-            alert: 'TollgateSlowCalls',
-            severity: 'warning' as const,
-            text: '1 % of the calls of the last minute took 5 s or longer',
-          },
-        ]
-      : []),
-  ]
+    ...problemIf(
+      'TollgateCallsFail',
+      severityOfFailures(figures) === 'critical',
+      `${failed}, most often as ${mostFrequentFailure(outcomes)}`,
+    ),
+    ...problemIf(
+      'TollgateInternalErrors',
+      internal > 0,
+      `${internal} ${internal === 1 ? 'call' : 'calls'} failed because of a bug: search the log for \`internal error\`, which names the plugin`,
+    ),
+    ...problemIf(
+      'TollgateSlowCalls',
+      calls >= minCallsForShare && (p99Ms ?? 0) > 5_000,
+      '1 % of the calls of the last minute took 5 s or longer',
+    ),
+  ].map(each => ({ ...each, severity: each.alert === 'TollgateCallsFail' ? 'critical' : 'warning', network }))
 }
+
+const problemIf = (alert: AlertRule, isWrong: boolean, text: string): readonly GatewayProblem[] =>
+  isWrong ? [{ alert, incident: alert, severity: 'warning', text, network: null }] : []
 
 /** The last minute is for the most part one from before the outage. */
 const describeFailedCalls = ({ calls, failedCalls }: Pick<CallFigures, 'calls' | 'failedCalls'>): string =>
@@ -141,8 +133,6 @@ const mostFrequentFailure = (outcomes: ObservedNetwork['outcomes']): string => {
 const processProblems = ({ health, families, refusedSockets, cpu, now }: ObservedGateway): readonly GatewayProblem[] => {
   const gauges = new Gauges(families)
   const { store, workers, inFlightBytes, inFlightMaxBytes, openFiles, maxFiles, eventLoopLagMs } = health
-  const problem = (alert: string, isWrong: boolean, text: string) =>
-    isWrong ? [{ alert, incident: alert, severity: 'warning' as const, text, network: null }] : []
   const isZero = (metric: { readonly name: string }): boolean => gauges.seriesOf(metric).some(({ values }) => values[0] === 0)
   const [fullest = { limit: '', share: 0 }] = gauges
     .seriesOf(metrics.storeUsedShare)
@@ -151,32 +141,32 @@ const processProblems = ({ health, families, refusedSockets, cpu, now }: Observe
   const expiry = Math.min(...gauges.seriesOf(metrics.tlsCertificateExpiry).map(({ values }) => (values[0] ?? 0) * 1_000)) - now
   return [
     ...storeProblems(store),
-    ...problem(
+    ...problemIf(
       'TollgateStoreFull',
       fullest.share > maxUsedShare,
       `${formatPercent(fullest.share)} of the ${fullest.limit} of the store are in use: at 100 % calls are refused`,
     ),
-    ...problem('TollgateWorkersMissing', (workers.missing ?? 0) > 0, `${workers.missing} workers accept no calls`),
-    ...problem(
+    ...problemIf('TollgateWorkersMissing', (workers.missing ?? 0) > 0, `${workers.missing} workers accept no calls`),
+    ...problemIf(
       'TollgateMemoryForCallers',
       shareOf(inFlightBytes, inFlightMaxBytes) > maxUsedShare,
       'more than 80 % of `limits.inFlight` is in use',
     ),
-    ...problem('TollgateSocketsRefused', refusedSockets > 0, `${refusedSockets} sockets were refused in the last minute`),
-    ...problem('TollgateOpenFiles', shareOf(openFiles, maxFiles) > maxUsedShare, 'more than 80 % of the file descriptors are open'),
-    ...problem(
+    ...problemIf('TollgateSocketsRefused', refusedSockets > 0, `${refusedSockets} sockets were refused in the last minute`),
+    ...problemIf('TollgateOpenFiles', shareOf(openFiles, maxFiles) > maxUsedShare, 'more than 80 % of the file descriptors are open'),
+    ...problemIf(
       'TollgateEventLoopLag',
       (eventLoopLagMs ?? 0) > 100,
       describeLag(eventLoopLagMs ?? 0, cpu / Math.max(1, workers.ready ?? 1)),
     ),
-    ...problem('TollgateSharedCacheDown', isZero(metrics.sharedCacheUp), 'the shared cache is not in use'),
-    ...problem(
+    ...problemIf('TollgateSharedCacheDown', isZero(metrics.sharedCacheUp), 'the shared cache is not in use'),
+    ...problemIf(
       'TollgateReloadFailed',
       isZero(metrics.configReloadSuccessful),
       'the last reload was refused: the configuration from before serves on',
     ),
-    ...problem('TollgateJwtKeysUnavailable', isZero(metrics.jwtKeysReloadSuccessful), 'the keys of tokens (JWT) could not be read'),
-    ...problem(
+    ...problemIf('TollgateJwtKeysUnavailable', isZero(metrics.jwtKeysReloadSuccessful), 'the keys of tokens (JWT) could not be read'),
+    ...problemIf(
       'TollgateCertificateExpires',
       expiry < 14 * dayMs,
       `a TLS certificate expires in ${Math.max(0, Math.floor(expiry / dayMs))} days`,

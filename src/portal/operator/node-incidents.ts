@@ -3,6 +3,7 @@ import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.
 import type { Clock } from '../../services/clock.ts'
 import { allClasses, exclusionReasons, nodeReasons, textOfReason } from '../../services/node-reasons.ts'
 import type { NodeReason } from '../../services/node-reasons.ts'
+import { kindOfProblem } from '../../services/plugin-problems.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import type { IncidentJson, IncidentSeverity, IncidentsJson } from '../operations/operation.ts'
 import type { GatewayProblem } from './gateway-health.ts'
@@ -173,8 +174,9 @@ const observe = ({ name: network, state, lastHead, downSince, upstreams, problem
     ...(state === 'down' || state === 'stalled'
       ? [{ network, node: undefined, kind: state, class: allClasses, ...networkOutages[state], since }]
       : []),
-    ...problems.map(({ plugin, name, text: why, severity, since: began }) => ({
-      ...{ network, node: undefined, kind: `${plugin} ${name}`, class: allClasses, text: why, severity, since: parseTime(began) },
+    ...problems.map(each => ({
+      ...{ network, node: undefined, kind: kindOfProblem(each), class: allClasses },
+      ...{ text: each.text, severity: each.severity, since: parseTime(each.since) },
     })),
     ...upstreams.flatMap(each => observeNode(network, each)),
   ]

@@ -1,8 +1,9 @@
 import { networkOutages } from '../../server/network-status.ts'
 import type { EvidenceSummary } from '../../services/evidence.ts'
 import { allClasses } from '../../services/node-reasons.ts'
+import { kindOfProblem } from '../../services/plugin-problems.ts'
+import type { PluginProblemKind } from '../../services/plugin-problems.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import type { Acknowledgment } from '../alerts/shared-incidents.ts'
 import { flag, listOf, object, text, textOrNull, time, timeOrNull, count } from '../openapi.ts'
 import { acknowledgmentOrNull, isAcknowledgeable } from '../operations/incident-operations.ts'
 import { nodesProperties } from '../operations/node-operations.ts'
@@ -10,44 +11,29 @@ import type { NodeJson, NodesJson } from '../operations/node-operations.ts'
 import { incidentSeverities } from '../operations/operation.ts'
 import type { IncidentJson, IncidentSeverity, OperationServices } from '../operations/operation.ts'
 import { noAlertReceivers } from '../state-labels.ts'
-import type { GatewayProblem } from './gateway-health.ts'
+import type { AlertRule, GatewayProblem } from './gateway-health.ts'
 
 type ListedNetwork = NodesJson['networks'][number]
 
 /** What an operator should look at now: of the gateway, of a network, or of a node. */
-export interface CurrentProblemJson {
-  /** Null: the gateway itself. */
-  readonly network: string | null
-  /** Null: the network, or the gateway. */
-  readonly node: string | null
-  readonly kind: string
-  readonly severity: IncidentSeverity
-  readonly text: string
-  /** Null while it lasts, else within the last minute: it may come back. */
-  readonly ended: string | null
-  /** The latest acknowledgment, once each critical incident and each node behind the problem has one. */
-  readonly acknowledged: Acknowledgment | null
-  /** Incidents that can be acknowledged are behind it. */
+export interface CurrentProblemJson extends Omit<IncidentJson, 'kind' | 'began' | 'times'> {
+  readonly kind:
+    | NodeJson['condition']
+    | 'wrongResults'
+    | 'stalled'
+    | 'notRedundant'
+    | 'classUnusable'
+    | 'noAlertReceivers'
+    | 'alertsNotSent'
+    | AlertRule
+    | PluginProblemKind
   readonly acknowledgeable: boolean
-  /** Of the node, in the last day. */
-  readonly wrongResults: {
-    readonly count: number
-    readonly proven: boolean
-    /** Of the last one. */
-    readonly time: string
-    readonly cause: string
-  } | null
-}
-
-interface NodeOfNetwork {
-  readonly network: string
-  /** Null: nobody has looked for nodes of the network yet. */
-  readonly node: string | null
+  readonly wrongResults: { readonly count: number; readonly proven: boolean; readonly time: string; readonly cause: string } | null
 }
 
 export interface CurrentProblemsJson {
   readonly problems: readonly CurrentProblemJson[]
-  readonly nodesWithProblems: readonly NodeOfNetwork[]
+  readonly nodesWithProblems: readonly { readonly network: string; readonly node: string | null }[]
 }
 
 /** Of the same moment. */
@@ -61,8 +47,9 @@ const problems = {
       kind: {
         ...text,
         description:
-          'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `class NAME`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name, or `noAlertReceivers` or `alertsNotSent`.',
+          'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `classUnusable`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name, or `noAlertReceivers` or `alertsNotSent`.',
       },
+      class: { ...text, description: 'The class of methods that it is about; `all` for every class.' },
       severity: {
         type: 'string',
         enum: incidentSeverities,
@@ -141,7 +128,10 @@ const incidentsBehind = <Incident extends ObservedProblems['incidents'][number]>
   return [ofKind, ofNodes].find(({ length }) => length > 0) ?? ofNetwork
 }
 
-const nodesOf = ({ name: network, upstreams }: ListedNetwork, problems: readonly CurrentProblemJson[]): readonly NodeOfNetwork[] => {
+const nodesOf = (
+  { name: network, upstreams }: ListedNetwork,
+  problems: readonly CurrentProblemJson[],
+): CurrentProblemsJson['nodesWithProblems'] => {
   const ofNetwork = problems.filter(each => each.network === network && each.severity !== 'info')
   if (ofNetwork.length === 0) return []
   const own = upstreams.filter(({ name }) => ofNetwork.some(({ node }) => node === name))
@@ -177,7 +167,7 @@ const findProblems = ({ networks, alerts, evidence, config }: ObservedProblems):
   ...problemsOfAlerts(config),
 ]
 
-const ofNothingElse = { node: null, wrongResults: null, ended: null } as const
+const ofNothingElse = { node: null, class: allClasses, wrongResults: null, ended: null } as const
 
 const ofAlert = ({ alert: kind, severity, text, network, ended }: GatewayProblem): FoundProblem => ({
   ...{ ...ofNothingElse, network, kind, severity, text },
@@ -207,10 +197,19 @@ const problemsOfAlerts = ({ listen, portal: { operatorAlerts } }: ObservedProble
 /** Beside what its nodes have: that none of them is usable is told by all of them. */
 const problemsOfNetwork = (network: ListedNetwork): readonly FoundProblem[] => {
   const { name, state, nodes, usableNodes, problems } = network
-  const problem = (kind: string, severity: IncidentSeverity, text: string) => ({ ...ofNothingElse, network: name, kind, severity, text })
+  const problem = (kind: CurrentProblemJson['kind'], severity: IncidentSeverity, text: string) => ({
+    ...ofNothingElse,
+    network: name,
+    kind,
+    severity,
+    text,
+  })
   return [
-    ...classesDown(network).map(each => problem(`class ${each}`, 'critical', `no usable node for calls of the class ${each}`)),
-    ...problems.map(each => problem(`${each.plugin} ${each.name}`, each.severity, `${each.plugin}: ${each.text}`)),
+    ...classesDown(network).map(each => ({
+      ...problem('classUnusable', 'critical', `no usable node for calls of the class ${each}`),
+      class: each,
+    })),
+    ...problems.map(each => problem(kindOfProblem(each), each.severity, `${each.plugin}: ${each.text}`)),
     ...(state === 'stalled' ? [problem(state, networkOutages.stalled.severity, networkOutages.stalled.text)] : []),
     ...(nodes > 1 && usableNodes === 1 ? [problem('notRedundant', 'warning', `1 of ${nodes} nodes is usable`)] : []),
   ]
@@ -241,6 +240,7 @@ const problemOfNode = (
       network,
       node,
       kind: isWorking ? 'wrongResults' : condition,
+      class: allClasses,
       severity: state === 'down' || proven ? 'critical' : condition === 'drained' ? 'info' : 'warning',
       text: why.join('; ') || (last?.cause ?? ''),
       ended: null,

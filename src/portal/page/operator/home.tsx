@@ -135,31 +135,32 @@ const tonesOfSeverity = { critical: 'danger', warning: 'warn', info: 'accent' } 
 >
 
 /** Of a network, or of the gateway. */
-const otherRow = ({ problem: { network: name, kind, severity, text: why, ended }, network, overview }: OtherRowProps): AttentionRow => {
+const otherRow = ({ problem, network, overview }: OtherRowProps): AttentionRow => {
+  const { network: name, kind, severity, text: why, ended } = problem
   const areFailures = failureAlerts.includes(kind)
   const state = areFailures && network?.state === 'down' ? 'down' : kind === 'stalled' ? kind : undefined
   return {
-    key: `${kind} ${name}`,
+    key: [kind, problem.class, name].join(),
     tone: tonesOfSeverity[severity],
     state: kind === 'notRedundant' ? text.notRedundant : state === undefined ? text.severities[severity] : texts.networks.states[state],
     subject: name === null ? pageOf(kind) : <NetworkLink name={name} />,
     why: areFailures ? (
       <WhyCallsFail why={why} network={overview.networks.find(each => each.name === name)} />
     ) : ended === null ? (
-      whyOf(why, kind, network)
+      whyOf(problem, network)
     ) : (
       `${operatorTexts.nodes.until} ${formatMoment(ended, now.value)}: ${why}`
     ),
   }
 }
 
-const whyOf = (why: string, kind: string, network: NetworkNodes | undefined): string => {
+const whyOf = ({ kind, text: why }: CurrentProblemJson, network: NetworkNodes | undefined): string => {
   if (network === undefined) return why
   const { lastHead } = network
   if (kind === 'stalled' && lastHead !== null)
     return `${why} ${text.for} ${formatAge(Date.parse(lastHead.checkedAt) - Date.parse(lastHead.since))}`
   if (kind === 'notRedundant') return `${why}: ${text.withoutIt}, ${fateOfCalls(network)}`
-  return kind.startsWith('class ') ? `${why}: ${fateOfCalls(network)}` : why
+  return kind === 'classUnusable' ? `${why}: ${fateOfCalls(network)}` : why
 }
 
 const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => {
@@ -249,7 +250,7 @@ const NetworksDown = ({ networks, overview }: Pick<NodesJson, 'networks'> & { re
 }
 
 /** What callers and nodes say of it is on pages of its own. */
-const failureAlerts: readonly string[] = ['TollgateCallsFail', 'TollgateInternalErrors']
+const failureAlerts: readonly CurrentProblemJson['kind'][] = ['TollgateCallsFail', 'TollgateInternalErrors']
 
 const WhyCallsFail = ({ why, network }: { readonly why: string; readonly network: OverviewJson['networks'][number] | undefined }) => {
   const [most] = (network?.upstreams ?? [])
@@ -266,10 +267,10 @@ const WhyCallsFail = ({ why, network }: { readonly why: string; readonly network
 }
 
 /** Where one sees more of it. */
-const pageOf = (kind: string) =>
+const pageOf = (kind: CurrentProblemJson['kind']) =>
   kindsOfConfiguration.includes(kind) ? <PageLink to="/operator/configuration">{operatorTexts.pages.configuration}</PageLink> : text.gateway
 
-const kindsOfConfiguration: readonly string[] = ['TollgateReloadFailed', 'noAlertReceivers', 'alertsNotSent']
+const kindsOfConfiguration: readonly CurrentProblemJson['kind'][] = ['TollgateReloadFailed', 'noAlertReceivers', 'alertsNotSent']
 
 interface FiguresProps extends Pick<OverviewJson, 'seconds' | 'total' | 'networks'> {
   /** A network has no usable node. */
