@@ -1,42 +1,14 @@
 import { formatEffectiveFile } from '../../config/effective-file.ts'
 import type { EffectiveFile } from '../../config/effective-file.ts'
 import type { ReloadControl } from '../../server/admin.ts'
-import type { LogLevel } from '../../services/log-settings.ts'
 import { diffLines } from '../../util/line-diff.ts'
-import type { DiffLine } from '../../util/line-diff.ts'
 import { ApiError } from '../api-errors.ts'
 import { logLevelSchema, recordOrLog } from '../operations/log-level-operations.ts'
 import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
+import type { OperatorServices } from './operator-route.ts'
 
 type ReloadOutcome = Awaited<ReturnType<ReloadControl['reload']>>
-
-interface ProblemJson {
-  readonly file: string | null
-  readonly line: number | null
-  readonly column: number | null
-  readonly message: string
-  readonly hint: string | null
-}
-
-/** What is in force, and what the files would change. */
-export interface ConfigurationJson {
-  /** As YAML: variables replaced, defaults filled in, secrets masked. */
-  readonly files: readonly { readonly file: string; readonly text: string }[]
-  /** Networks that lack variables. */
-  readonly unserved: readonly { readonly network: string; readonly variables: readonly string[] }[]
-  readonly changes: ReloadOutcome['changes']
-  /** The lines that differ, with some around them; null for those between that are left out. */
-  readonly differences: readonly { readonly file: string; readonly lines: readonly (DiffLine | null)[] }[]
-  readonly problems: readonly ProblemJson[]
-  readonly logLevel: LogLevel
-}
-
-export interface ReloadJson {
-  readonly applied: boolean
-  readonly changes: ReloadOutcome['changes']
-  readonly problems: readonly ProblemJson[]
-}
 
 const changes = listOf(
   object({
@@ -81,37 +53,46 @@ export const configurationRoutes = [
     path: '/configuration',
     summary: 'The configuration that is in force, and what a reload would change.',
     response: schemaRef('Configuration'),
-    async handle(_request, { reloader, logLevel }): Promise<ConfigurationJson> {
-      const { files, unserved } = reloader?.current ?? { files: [], unserved: [] }
-      const preview = await reloader?.preview()
-      return {
-        files: files.map(file => ({ file: file.source.file, text: formatEffectiveFile(file) })),
-        unserved: unserved.map(({ network, variables }) => ({ network, variables })),
-        ...toJson(preview ?? { changes: [], problems: [] }),
-        differences: differencesOf(files, preview?.files ?? files),
-        logLevel: logLevel.level,
-      }
-    },
+    handle: (_request, services) => readConfiguration(services),
   }),
   defineOperatorRoute({
     method: 'post',
     path: '/configuration/reload',
     summary: 'Applies the files, or says why they cannot be applied.',
     response: schemaRef('Reload'),
-    async handle(_request, services): Promise<ReloadJson> {
-      const { reloader } = services
-      if (reloader === undefined) throw new ApiError(409, 'no-reload', 'this gateway does not read its configuration anew')
-      const report = await reloader.reload()
-      const paths = report.changes.filter(({ needsRestart }) => !needsRestart).map(({ path }) => path)
-      if (report.isApplied && paths.length > 0) await recordOrLog(services, { action: 'configuration-reloaded', after: { changes: paths } })
-      return { applied: report.isApplied, ...toJson(report) }
-    },
+    handle: (_request, services) => reload(services),
   }),
 ]
 
+/** What is in force, and what the files would change. */
+const readConfiguration = async ({ reloader, logLevel }: OperatorServices) => {
+  const { files, unserved } = reloader?.current ?? { files: [], unserved: [] }
+  const preview = await reloader?.preview()
+  return {
+    files: files.map(file => ({ file: file.source.file, text: formatEffectiveFile(file) })),
+    unserved: unserved.map(({ network, variables }) => ({ network, variables })),
+    ...toJson(preview ?? { changes: [], problems: [] }),
+    differences: differencesOf(files, preview?.files ?? files),
+    logLevel: logLevel.level,
+  }
+}
+
+export type ConfigurationJson = Awaited<ReturnType<typeof readConfiguration>>
+
+const reload = async (services: OperatorServices) => {
+  const { reloader } = services
+  if (reloader === undefined) throw new ApiError(409, 'no-reload', 'this gateway does not read its configuration anew')
+  const report = await reloader.reload()
+  const paths = report.changes.filter(({ needsRestart }) => !needsRestart).map(({ path }) => path)
+  if (report.isApplied && paths.length > 0) await recordOrLog(services, { action: 'configuration-reloaded', after: { changes: paths } })
+  return { applied: report.isApplied, ...toJson(report) }
+}
+
+export type ReloadJson = Awaited<ReturnType<typeof reload>>
+
 const maxContextLines = 2
 
-const differencesOf = (before: readonly EffectiveFile[], after: readonly EffectiveFile[]): ConfigurationJson['differences'] => {
+const differencesOf = (before: readonly EffectiveFile[], after: readonly EffectiveFile[]) => {
   const byName = (files: readonly EffectiveFile[]) => new Map(files.map(file => [file.source.file, file]))
   const [oldFiles, newFiles] = [byName(before), byName(after)]
   const textOf = (file: EffectiveFile | undefined): string => (file === undefined ? '' : formatEffectiveFile(file))

@@ -1,14 +1,12 @@
 import type { NetworkCounters } from '../../services/traffic/counters.ts'
 import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
-import type { CallFigures, NodeFigures } from '../../services/traffic/figures.ts'
 import { storeOutages } from '../../services/ledger/store-outage.ts'
 import { historyRanges } from '../../services/traffic/history.ts'
-import type { Activity } from '../../services/traffic/history.ts'
+import type { HistoryRange } from '../../services/traffic/history.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import { deliveryChannels, deliveryStates, listOperatorDeliveries, problemAlertTypes } from '../alerts/delivery-records.ts'
-import type { Delivery, OperatorDelivery } from '../alerts/delivery-records.ts'
+import type { Delivery } from '../alerts/delivery-records.ts'
 import { summarizeAlert } from '../alerts/message-format.ts'
-import type { NamedBrand } from '../brand.ts'
 import { alertJson, alertShape } from '../alerts/manage-alerts.ts'
 import {
   accountRefSchema,
@@ -25,90 +23,14 @@ import {
   time,
 } from '../openapi.ts'
 import { readNodes } from '../operations/node-operations.ts'
-import type { PageQueries } from '../queries/page-queries.ts'
 import { readEarlier, startOf, undefinedWithoutStore, withEarlier } from './earlier-activity.ts'
 import { withStoreFailure } from './gateway-health.ts'
-import type { GatewayHealth } from './gateway-health.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 import { describeProblems } from './problems.ts'
 import type { CurrentProblemsJson, NodesAndProblemsJson } from './problems.ts'
 
 type OrNull<T> = { readonly [Name in keyof T]: Exclude<T[Name], undefined> | (undefined extends T[Name] ? null : never) }
-
-interface NetworkOverviewJson extends OrNull<CallFigures> {
-  readonly name: string
-  /** While it has no usable node: the calls since this was noticed. */
-  readonly outage: { readonly since: string; readonly calls: number; readonly failedCalls: number } | null
-  readonly upstreams: readonly (OrNull<NodeFigures> & {
-    readonly name: string
-    readonly share: number | null
-    readonly errors: readonly { readonly error: string; readonly failures: number }[]
-  })[]
-}
-
-/** The last minute of this gateway. */
-export interface OverviewJson {
-  readonly seconds: number
-  readonly total: OrNull<CallFigures>
-  readonly networks: readonly NetworkOverviewJson[]
-  readonly gateway: GatewayHealth & {
-    readonly cpu: number
-    readonly storeErrors: number
-    readonly started: string
-    readonly version: string
-  }
-}
-
-/** With what attempts at nodes have failed, by this gateway. */
-export interface NodeFailuresJson {
-  /** The beginning of what is counted, up to now. */
-  readonly since: string
-  readonly nodes: readonly {
-    readonly network: string
-    readonly node: string
-    readonly requests: number
-    readonly errors: readonly { readonly error: string; readonly failures: number }[]
-  }[]
-}
-
-export interface ActivityJson extends Omit<Activity, 'times'> {
-  readonly times: readonly string[]
-  readonly earlierPoints: number
-}
-
-/** An account by its id and name. */
-interface AccountRef {
-  readonly id: string
-  readonly name: string
-}
-
-/** The accounts that need the operator. */
-export interface AccountOverviewJson {
-  readonly accountCount: number
-  readonly nearLimitCount: number
-  readonly nearLimit: readonly (AccountRef & { readonly plan: string; readonly used: number; readonly limit: number })[]
-  /** The hour in which `calls` were made; those `before` in the hour before it. */
-  readonly hour: string
-  readonly movers: readonly (AccountRef & { readonly before: number; readonly calls: number })[]
-  readonly alerts: readonly (ReturnType<typeof alertJson> & {
-    readonly account: AccountRef
-    readonly created: string
-    readonly channel: Delivery['channel']
-    readonly state: Delivery['state']
-    readonly lastStatus: string | null
-  })[]
-  readonly operatorAlerts: readonly OperatorAlertJson[]
-}
-
-/** What operators were told. */
-interface OperatorAlertJson extends Pick<Delivery, 'channel' | 'state'> {
-  readonly type: OperatorDelivery['message']['type']
-  readonly text: string
-  readonly receiver: string
-  readonly created: string
-  readonly lastStatus: string | null
-}
 
 const latency = { p50Ms: numberOrNull, p95Ms: numberOrNull, p99Ms: numberOrNull }
 const calls = {
@@ -121,6 +43,13 @@ const calls = {
 
 const series = (names: readonly string[]) => Object.fromEntries(names.map(name => [name, listOf(numberOrNull)]))
 const callSeries = series(['callsPerSecond', 'failedPerSecond', 'creditsPerSecond', 'cacheHits', 'p50Ms', 'p95Ms'])
+
+const deliveryProperties = {
+  channel: { type: 'string', enum: deliveryChannels },
+  state: { type: 'string', enum: deliveryStates },
+  created: time,
+  lastStatus: textOrNull,
+}
 
 /** What the routes return, by the name in the OpenAPI document. */
 export const overviewSchemas = {
@@ -225,11 +154,8 @@ export const overviewSchemas = {
       ...listOf(
         object({
           account: accountRefSchema,
-          created: time,
           ...alertShape,
-          channel: { type: 'string', enum: deliveryChannels },
-          state: { type: 'string', enum: deliveryStates },
-          lastStatus: textOrNull,
+          ...deliveryProperties,
         }),
       ),
       description: 'What accounts were told of their credits and calls in the last days, the newest first.',
@@ -239,11 +165,8 @@ export const overviewSchemas = {
         object({
           type: { type: 'string', enum: problemAlertTypes },
           text,
-          channel: { type: 'string', enum: deliveryChannels },
           receiver: { ...text, description: 'The address, or the name of the webhook.' },
-          state: { type: 'string', enum: deliveryStates },
-          created: time,
-          lastStatus: textOrNull,
+          ...deliveryProperties,
         }),
       ),
       description: 'What operators were told in the last 24 hours, the newest first.',
@@ -257,26 +180,7 @@ export const overviewRoutes = [
     path: '/overview',
     summary: 'The last minute of this gateway: calls, networks, nodes, processes and store.',
     response: schemaRef('Overview'),
-    async handle(_request, services): Promise<OverviewJson> {
-      const { seconds, counters, networks, health, cpu } = await (await services.observer()).observe()
-      return {
-        seconds,
-        total: toJson(callFigures(Object.values(counters.networks))),
-        networks: networks.map(({ name, figures, outage }) => ({
-          name,
-          ...toJson(figures),
-          outage: outage ?? null,
-          upstreams: describeNodes(counters.networks[name]?.nodes ?? {}),
-        })),
-        gateway: {
-          ...health,
-          storeErrors: counters.storeErrors,
-          cpu,
-          version: services.version,
-          started: isoTime(startOf(services.clock)),
-        },
-      }
-    },
+    handle: (_request, services) => readOverview(services),
   }),
   defineOperatorRoute({
     method: 'get',
@@ -296,13 +200,7 @@ export const overviewRoutes = [
         network: { type: 'string', description: 'All networks together if absent.' },
       },
     },
-    async handle({ query: { range, network } }, services): Promise<ActivityJson> {
-      const activity = (await services.history()).activity(range, network)
-      // Usage names no nodes.
-      const earlier = network === undefined ? await readEarlier(range, services) : []
-      const { times, ...found } = withEarlier(activity, earlier)
-      return { times: times.map(isoTime), earlierPoints: earlier.length, ...found }
-    },
+    handle: ({ query }, services) => readActivity(query, services),
   }),
   defineOperatorRoute({
     method: 'get',
@@ -313,11 +211,7 @@ export const overviewRoutes = [
       type: 'object',
       properties: { range: { type: 'string', enum: historyRanges, default: '1h', description: 'Up to now.' } },
     },
-    async handle({ query: { range } }, services): Promise<NodeFailuresJson> {
-      const { since, nodes } = await (await services.history()).attempts(range)
-      const described = nodes.map(({ failures, ...node }) => ({ ...node, errors: describeErrors({ failures }) }))
-      return { since: isoTime(since), nodes: described.filter(({ errors }) => errors.length > 0) }
-    },
+    handle: ({ query: { range } }, services) => readFailures(range, services),
   }),
   defineOperatorRoute({
     method: 'get',
@@ -345,27 +239,88 @@ export const overviewRoutes = [
       type: 'object',
       properties: { limit: { type: 'integer', minimum: 1, maximum: 100, default: 10, description: 'Most items of each list.' } },
     },
-    async handle({ query: { limit } }, { queries, plans, store, config, clock }): Promise<AccountOverviewJson> {
-      const planCredits = Object.fromEntries(Object.values(plans).map(({ name, dailyCredits }) => [name, dailyCredits]))
-      const [{ nearLimit, movers, hour, alerts, ...counts }, deliveries] = await Promise.all([
-        queries.accountOverview({ planCredits, limit }),
-        listOperatorDeliveries(store),
-      ])
-      return {
-        ...counts,
-        nearLimit: nearLimit.map(({ row: { id, name, plan }, used, limit }) => ({ id, name, plan, used, limit })),
-        hour: isoTime(hour * hourMs),
-        movers: movers.map(({ row: { id, name }, before, calls }) => ({ id, name, before, calls })),
-        alerts: alerts.map(describeAlert),
-        operatorAlerts: deliveries
-          .filter(({ created }) => created > clock.now() - dayMs)
-          .toSorted((a, b) => b.created - a.created)
-          .slice(0, limit)
-          .map(each => describeOperatorAlert(each, config.portal.brand)),
-      }
-    },
+    handle: ({ query: { limit } }, services) => readAccountOverview(limit, services),
   }),
 ]
+
+const readOverview = async (services: OperatorServices) => {
+  const { seconds, counters, networks, health, cpu } = await (await services.observer()).observe()
+  return {
+    seconds,
+    total: toJson(callFigures(Object.values(counters.networks))),
+    networks: networks.map(({ name, figures, outage }) => ({
+      name,
+      ...toJson(figures),
+      outage: outage ?? null,
+      upstreams: describeNodes(counters.networks[name]?.nodes ?? {}),
+    })),
+    gateway: {
+      ...health,
+      storeErrors: counters.storeErrors,
+      cpu,
+      version: services.version,
+      started: isoTime(startOf(services.clock)),
+    },
+  }
+}
+
+export type OverviewJson = Awaited<ReturnType<typeof readOverview>>
+
+const readActivity = async (
+  { range, network }: { readonly range: HistoryRange; readonly network?: string },
+  services: OperatorServices,
+) => {
+  const activity = (await services.history()).activity(range, network)
+  // Usage names no nodes.
+  const earlier = network === undefined ? await readEarlier(range, services) : []
+  const { times, ...found } = withEarlier(activity, earlier)
+  return { times: times.map(isoTime), earlierPoints: earlier.length, ...found }
+}
+
+export type ActivityJson = Awaited<ReturnType<typeof readActivity>>
+
+const readFailures = async (range: HistoryRange, services: OperatorServices) => {
+  const { since, nodes } = await (await services.history()).attempts(range)
+  const described = nodes.map(({ failures, ...node }) => ({ ...node, errors: describeErrors({ failures }) }))
+  return { since: isoTime(since), nodes: described.filter(({ errors }) => errors.length > 0) }
+}
+
+export type NodeFailuresJson = Awaited<ReturnType<typeof readFailures>>
+
+const readAccountOverview = async (limit: number, { queries, plans, store, config, clock }: OperatorServices) => {
+  const planCredits = Object.fromEntries(Object.values(plans).map(({ name, dailyCredits }) => [name, dailyCredits]))
+  const [{ nearLimit, movers, hour, alerts, ...counts }, deliveries] = await Promise.all([
+    queries.accountOverview({ planCredits, limit }),
+    listOperatorDeliveries(store),
+  ])
+  return {
+    ...counts,
+    nearLimit: nearLimit.map(({ row: { id, name, plan }, used, limit }) => ({ id, name, plan, used, limit })),
+    hour: isoTime(hour * hourMs),
+    movers: movers.map(({ row: { id, name }, before, calls }) => ({ id, name, before, calls })),
+    alerts: alerts.map(({ account: id, accountName: name, message, ...delivery }) => ({
+      ...{ account: { id, name }, ...alertJson(message) },
+      ...describeDelivery(delivery),
+    })),
+    operatorAlerts: deliveries
+      .filter(({ created }) => created > clock.now() - dayMs)
+      .toSorted((a, b) => b.created - a.created)
+      .slice(0, limit)
+      .map(({ receiver = '', message, ...delivery }) => ({
+        ...{ type: message.type, text: summarizeAlert(message, config.portal.brand), receiver },
+        ...describeDelivery(delivery),
+      })),
+  }
+}
+
+export type AccountOverviewJson = Awaited<ReturnType<typeof readAccountOverview>>
+
+const describeDelivery = ({ channel, state, created, lastStatus }: Pick<Delivery, 'channel' | 'state' | 'created' | 'lastStatus'>) => ({
+  channel,
+  state,
+  created: isoTime(created),
+  lastStatus: lastStatus ?? null,
+})
 
 const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAndProblemsJson> => {
   const { clock, queries, config } = services
@@ -379,36 +334,6 @@ const readNodesAndProblems = async (services: OperatorServices): Promise<NodesAn
   const alerts = evidence === undefined ? withStoreFailure(found) : found
   return { ...nodes, ...describeProblems({ networks: nodes.networks, alerts, evidence: evidence ?? [], config, incidents }) }
 }
-
-const describeAlert = ({
-  account,
-  accountName,
-  created,
-  channel,
-  state,
-  lastStatus,
-  message,
-}: Awaited<ReturnType<PageQueries['accountOverview']>>['alerts'][number]): AccountOverviewJson['alerts'][number] => ({
-  account: { id: account, name: accountName },
-  created: isoTime(created),
-  ...alertJson(message),
-  channel,
-  state,
-  lastStatus: lastStatus ?? null,
-})
-
-const describeOperatorAlert = (
-  { channel, receiver = '', state, created, lastStatus, message }: OperatorDelivery,
-  brand: NamedBrand | undefined,
-): OperatorAlertJson => ({
-  type: message.type,
-  text: summarizeAlert(message, brand),
-  channel,
-  receiver,
-  state,
-  created: isoTime(created),
-  lastStatus: lastStatus ?? null,
-})
 
 const describeNodes = (nodes: NetworkCounters['nodes']) => {
   const described = Object.entries(nodes).map(([name, node]) => ({ name, ...toJson(nodeFigures(node)), errors: describeErrors(node) }))

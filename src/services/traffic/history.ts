@@ -11,7 +11,7 @@ const resolutions = {
   '24h': { readingsPerPoint: 20, maxPoints: 288 },
 } as const
 
-type HistoryRange = keyof typeof resolutions
+export type HistoryRange = keyof typeof resolutions
 
 export const historyRanges = Object.keys(resolutions) as readonly HistoryRange[]
 
