@@ -275,7 +275,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'no call waits for a store that has answered nobody for ten seconds',
     file: 'src/services/ledger/account-ledger.ts',
-    text: 'const isLost = this.#client.isStoreLost(now)',
+    text: 'const isLost = this.#client.outage.isStoreLost(now)',
     broken: 'const isLost = false',
     tests: ['test/services/ledger/ledger-outage.test.ts'],
   },

@@ -151,11 +151,11 @@ class AccountLedger implements CreditQuota, LeaseUser {
     const missing = cost - this.#renewal.lease.available
     if (missing <= 0) return this.#chargeLease(cost, now)
     if (this.#balance.isKnownInsufficient(missing, now)) return this.#exhausted()
-    const isLost = this.#client.isStoreLost(now)
+    const isLost = this.#client.outage.isStoreLost(now)
     if ((isLost || this.#balance.isStoreUnavailable) && this.#renewal.overdraw(missing, grace, now)) return this.#chargeLease(cost, now)
     if (this.#renewal.isStopped) return storeUnavailable
     if (!isLost && !this.#balance.isBackingOff(now)) return undefined
-    this.#client.recordRefusal()
+    this.#client.outage.recordRefusal()
     return storeUnavailable
   }
 

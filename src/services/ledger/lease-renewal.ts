@@ -72,7 +72,7 @@ export class LeaseRenewal implements ScheduledRenewal {
   overdraw(missing: number, grace: OutageGrace, now: number): boolean {
     // Before the first response the day that would be charged is unknown.
     if (this.isStopped || this.lease.day < 0) return false
-    if (!isWithinGrace(this.#overdrawn + missing, grace, this.#client.outageMs(now))) return false
+    if (!isWithinGrace(this.#overdrawn + missing, grace, this.#client.outage.durationMs(now))) return false
     this.#overdrawn += missing
     this.lease.overdraw(missing)
     if (!this.balance.isBackingOff(now)) this.request()
@@ -109,7 +109,7 @@ export class LeaseRenewal implements ScheduledRenewal {
     }
     if (!this.#areAllReturned) void this.#unreturnedLeases?.settle()
     // Of a store that is back, before the next call.
-    const isMissed = this.balance.isStoreUnavailable && this.#client.outageMs(now) === undefined
+    const isMissed = this.balance.isStoreUnavailable && this.#client.outage.durationMs(now) === undefined
     if (this.#isIdle(now) ? !this.#isAtRest(now) : isMissed || this.lease.hasUnreportedUse) this.request()
     const isActive = !this.#isAtRest(now) || !this.#areAllReturned
     // The next call ends its rest, and is reported.
@@ -232,7 +232,7 @@ export class LeaseRenewal implements ScheduledRenewal {
   /** Of an idle account: for a day after its last call. */
   #keptCredits(now: number): number {
     if (this.#schedule.hasTooManyAccounts || now - this.#user.lastChargedAt >= dayMs) return 0
-    return this.#sizing.keptSize(this.balance.remaining * this.#client.keptShare(this.#leasedShare))
+    return this.#sizing.keptSize(this.balance.remaining, this.#leasedShare, this.#client)
   }
 
   /** Of all that processes have leased of the day: the part of this one. Before it has leased any, that of the day before. */
@@ -289,8 +289,14 @@ class LeaseSizing {
     this.#creditsPerMs = 0
   }
 
-  /** The credits of some calls, as far as these are at most `most`, which is negative where the limit was lowered. */
-  keptSize(most: number): number {
+  /**
+   * What an idle account keeps, so that its next call does not wait: nothing near the store, else the credits of some calls, as far as these are few
+   * of what is left in the store, which is negative where the limit was lowered. `leasedShare` is the part of this process of what all have leased:
+   * where few of many processes are called, these keep more.
+   */
+  keptSize(remaining: number, leasedShare: number, { distanceFactor, liveProcesses }: LedgerClient): number {
+    if (distanceFactor === 1) return 0
+    const most = remaining * Math.min(maxKeptShare, maxKeptShareOfAll * Math.max(leasedShare, 1 / liveProcesses))
     return Math.max(0, Math.min(minCallsPerLease, Math.floor(most / Math.max(1, this.#maxCost)))) * this.#maxCost
   }
 
@@ -304,6 +310,10 @@ class LeaseSizing {
     return Math.min(maxSize, Math.max(smallSize, waitingCost, Math.ceil(this.#creditsPerMs * horizonMs)))
   }
 }
+
+/** Of one process; and of all together, once where it is shared equally, and once by what they have leased. */
+const maxKeptShare = 1 / 500
+const maxKeptShareOfAll = 1 / 200
 
 /** While the rate is unknown: most accounts that begin to call go on. */
 const minCallsPerLease = 8

@@ -1,12 +1,13 @@
-import { StoreError, StoreRemovedError, nearStoreMs, storeTimeoutMs } from '../../store/store.ts'
+import { nearStoreMs, storeTimeoutMs } from '../../store/store.ts'
 import type { LeaseResponse, LedgerStore, StoreDay } from '../../store/store.ts'
-import { TimeoutError, createSemaphore, withTimeout } from '../../util/async.ts'
+import { createSemaphore, withTimeout } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { DayBoundary } from './day-boundary.ts'
 import { retryDelayMs } from './cached-balance.ts'
 import type { Lease } from './lease.ts'
-import type { StoreOutage } from './store-outage.ts'
+import { OutageTracker } from './outage-tracker.ts'
+import type { OutageTrackerOptions } from './outage-tracker.ts'
 
 /** The part of a LeaseRequest that its lease does not know. */
 interface LeaseTarget {
@@ -15,51 +16,43 @@ interface LeaseTarget {
   readonly limit: number
 }
 
-export interface LedgerClientOptions {
-  readonly log: Log
-  /** Called when the store cannot be used any more, and with undefined when it can be used again. */
-  onOutage?(reason: StoreOutage | undefined): void
+export interface LedgerClientOptions extends OutageTrackerOptions {
   /** Has the other processes of this gateway return what they hold of an account and do not use. Never rejects. */
   recall?(account: string): Promise<void>
 }
 
-/** The store's client for all accounts of a process: numbers requests, follows the day, sends heartbeats, detects outages. */
+/** The store's client for all accounts of a process: numbers requests, follows the day, and sends heartbeats. */
 export class LedgerClient {
   readonly clock: Clock
   readonly horizonMs: number
   readonly dayBoundary: DayBoundary
+  readonly outage: OutageTracker
+  /** Processes, as the store counts them. */
+  liveProcesses = 1
   /** As in LedgerClientOptions; undefined for a gateway of one process. */
   readonly recall: LedgerClientOptions['recall']
   readonly #store: LedgerStore
   readonly #process: string
   readonly #log: Log
-  readonly #onOutage: NonNullable<LedgerClientOptions['onOutage']>
   /** Thousands of accounts that ask at once must not look like an outage of a store that answers each in turn. */
   readonly #semaphore = createSemaphore(maxConcurrentRequests)
   #seq = 0
   /** The shortest round trip to the store of late, which a busy store or a busy process does not lengthen. */
   #roundTripMs = Infinity
-  /** As the store counts them. */
-  #liveProcesses = 1
-  #unavailableSince = Infinity
-  #outageCount = 0
-  #outage: StoreOutage | undefined
-  readonly #outageReasons = new Set<string>()
-  /** Charges that this outage has refused. */
-  #refusals = 0
   #isClockWrong = false
   #heartbeatTimer: Timer | undefined
   #heartbeat: Promise<void> | undefined
 
-  constructor(store: LedgerStore, clock: Clock, process: string, { log, onOutage = () => {}, recall }: LedgerClientOptions) {
+  constructor(store: LedgerStore, clock: Clock, process: string, options: LedgerClientOptions) {
+    const { log, recall } = options
     this.clock = clock
     this.horizonMs = store.horizonMs
     this.#store = store
     this.#process = process
     this.#log = log
-    this.#onOutage = onOutage
     this.recall = recall
     this.dayBoundary = new DayBoundary(log)
+    this.outage = new OutageTracker(options)
   }
 
   /** Resolves when the store has counted this process, or is unavailable. */
@@ -78,16 +71,6 @@ export class LedgerClient {
     )
   }
 
-  /** Milliseconds since the store became unavailable; undefined while it is available. */
-  outageMs(now: number): number | undefined {
-    return this.#unavailableSince === Infinity ? undefined : now - this.#unavailableSince
-  }
-
-  /** Nothing has been answered for so long that calls need not wait for it: the next heartbeat finds out when the store is back. */
-  isStoreLost(now: number): boolean {
-    return now - this.#unavailableSince >= lostAfterMs
-  }
-
   /** How many times longer than near a store a lease that is not used is kept: a call that waits for another one would wait for longer. */
   get distanceFactor(): number {
     if (this.#roundTripMs === Infinity) return 1
@@ -95,29 +78,14 @@ export class LedgerClient {
   }
 
   /**
-   * The part of what is left in the store that an idle account keeps in this process, so that its next call does not wait. 0 near the store.
-   * `leasedShare` is the part of this process of what all have leased: where few of many processes are called, these keep more.
-   */
-  keptShare(leasedShare: number): number {
-    return this.distanceFactor > 1 ? Math.min(maxKeptShare, maxKeptShareOfAll * Math.max(leasedShare, 1 / this.#liveProcesses)) : 0
-  }
-
-  /** A charge is refused because the leased credits are used up, and the store cannot be asked. The log says when this begins and when it ends. */
-  recordRefusal(): void {
-    if (this.#unavailableSince === Infinity) return
-    this.#refusals += 1
-    if (this.#refusals === 1) this.#log.warn({ event: 'charges-refused' }, refusalsBegin)
-  }
-
-  /**
    * Requests credits. A grant is in the lease when this resolves, or later when the response comes after the timeout.
    * Undefined: the store is unavailable.
    */
   async requestLease(account: string, lease: Lease, target: LeaseTarget): Promise<LeaseResponse | undefined> {
-    const outageCount = this.#outageCount
+    const outageCount = this.outage.count
     // Requests that are queued when an outage begins fail with those in flight.
     const response = await this.#semaphore(async () =>
-      outageCount === this.#outageCount ? this.#sendRequest(account, lease, target) : undefined,
+      outageCount === this.outage.count ? this.#sendRequest(account, lease, target) : undefined,
     )
     if (response === undefined || response.today >= lease.day) return response
     // The day has begun here, and is about to begin in the store.
@@ -130,7 +98,7 @@ export class LedgerClient {
     const seq = (this.#seq += 1)
     const request = { account, day: lease.day, process: this.#process, seq, counters: lease.beginRequest(seq) }
     return this.#callForDay(
-      () => this.#store.requestLease({ ...request, ...target, shareDivisor: 2 * this.#liveProcesses }),
+      () => this.#store.requestLease({ ...request, ...target, shareDivisor: 2 * this.liveProcesses }),
       ({ counters }) => lease.applyResponse(seq, counters),
     )
   }
@@ -139,7 +107,7 @@ export class LedgerClient {
     this.#heartbeat ??= this.#callForDay(
       () => this.#store.heartbeat(this.#process),
       ({ liveProcesses, ignoredJumpMs }) => {
-        this.#liveProcesses = liveProcesses
+        this.liveProcesses = liveProcesses
         this.#logClockJump(ignoredJumpMs)
       },
     ).then(() => {
@@ -169,10 +137,10 @@ export class LedgerClient {
           return response
         }),
       )
-      if (this.#unavailableSince < Infinity) this.#endOutage()
+      this.outage.recordResponse()
       return answer
     } catch (error) {
-      this.#recordFailure(error)
+      this.outage.recordFailure(error, this.clock.monotonic())
       return undefined
     }
   }
@@ -182,53 +150,13 @@ export class LedgerClient {
     if (isClockWrong && !this.#isClockWrong) this.#log.warn({ ignoredJumpMs }, clockJumpIgnored)
     this.#isClockWrong = isClockWrong
   }
-
-  /** An outage has a line for each reason, as the first one may be only that the connection was lost. */
-  #recordFailure(error: unknown): void {
-    if (this.#unavailableSince === Infinity) {
-      this.#unavailableSince = this.clock.monotonic()
-      this.#outageCount += 1
-      this.#outageReasons.clear()
-    }
-    this.#setOutage(error instanceof StoreRemovedError ? 'removed' : 'unreachable')
-    const reason = error instanceof Error ? error.message : String(error)
-    if (this.#outageReasons.has(reason) || this.#outageReasons.size === maxOutageReasons) return
-    this.#outageReasons.add(reason)
-    const isKnown = error instanceof StoreError || error instanceof TimeoutError
-    this.#log.warn(isKnown ? { cause: reason } : { err: error }, 'store unreachable: calls are charged to credits that are already leased')
-  }
-
-  #endOutage(): void {
-    this.#log.info({}, 'store reachable again')
-    if (this.#refusals > 0) this.#log.info({ event: 'charges-accepted', refused: this.#refusals }, refusalsEnd)
-    this.#refusals = 0
-    this.#unavailableSince = Infinity
-    this.#setOutage(undefined)
-  }
-
-  #setOutage(outage: StoreOutage | undefined): void {
-    if (outage === this.#outage) return
-    this.#outage = outage
-    this.#onOutage(outage)
-  }
 }
 
 const heartbeatIntervalMs = 1_000
-/** Longer than a failover takes: after one, calls find out sooner than heartbeats that the store is back. */
-const lostAfterMs = 10_000
 
 const maxDistanceFactor = 50
-/** Of one process; and of all together, once where it is shared equally, and once by what they have leased. */
-const maxKeptShare = 1 / 500
-const maxKeptShareOfAll = 1 / 200
 /** With each response, so that a store that has moved away is noticed. */
 const roundTripGrowthFactor = 1.01
-
-/** Lines of one outage in the log. */
-const maxOutageReasons = 5
-
-const refusalsBegin = 'leased credits are used up and the store cannot be asked for more: calls are refused with -32002 until it answers'
-const refusalsEnd = 'calls are charged again'
 
 const clockJumpIgnored =
   "system clock differs by more than a day from the store's time, which does not follow it: set the clock right; if the clock is right, " +

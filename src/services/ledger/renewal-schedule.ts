@@ -113,7 +113,7 @@ export class RenewalSchedule {
     let evictionsLeft = Math.min(size, (now - this.#evictedAt) * Math.max(size / evictAllMs, checksPerSecond / 1_000))
     this.#evictedAt = now
     // Credits are kept until the store can be asked again.
-    if (this.#client.outageMs(now) !== undefined) return
+    if (this.#client.outage.durationMs(now) !== undefined) return
     const dayBeganAt = this.#client.dayBoundary.midnightAt - dayMs
     const dueSince = Math.max(now - evictAfterMs, dayBeganAt <= now ? dayBeganAt : -Infinity)
     for (const [account, since] of this.#resting) {
