@@ -37,42 +37,29 @@ export const readEarlier = async (
       callsPerSecond: each.calls / seconds,
       failedPerSecond: each.failedCalls / seconds,
       creditsPerSecond: each.credits / seconds,
-      cacheHits: null,
       p50Ms: each.p50Ms,
       p95Ms: each.p95Ms,
     }
   })
   // No line leads from what usage has to what this gateway has. Each point has a time of its own.
-  return [...points, { ...nothingKnown, time: start + 1 }]
+  return [...points, { time: start + 1 }]
 }
 
-type CallPoint = Readonly<Record<keyof Activity['calls'], number | null>>
+type EarlierPoint = { readonly time: number } & { readonly [Name in keyof Activity['calls']]?: number | null }
 
-type EarlierPoint = CallPoint & { readonly time: number }
+export const withEarlier = ({ times, calls, gateway, nodes }: Activity, earlier: readonly EarlierPoint[]): Activity => ({
+  times: [...earlier.map(({ time }) => time), ...times],
+  calls: prepend(earlier, calls),
+  gateway: prepend(earlier, gateway),
+  nodes,
+})
 
-const nothingKnown: CallPoint = {
-  callsPerSecond: null,
-  failedPerSecond: null,
-  creditsPerSecond: null,
-  cacheHits: null,
-  p50Ms: null,
-  p95Ms: null,
-}
-
-export const withEarlier = ({ times, calls, gateway, nodes }: Activity, earlier: readonly EarlierPoint[]): Activity => {
-  const all = (name: keyof CallPoint) => [...earlier.map(each => roundFigure(each[name])), ...calls[name]]
-  const unknown = earlier.map(() => null)
-  return {
-    times: [...earlier.map(({ time }) => time), ...times],
-    calls: {
-      callsPerSecond: all('callsPerSecond'),
-      failedPerSecond: all('failedPerSecond'),
-      creditsPerSecond: all('creditsPerSecond'),
-      cacheHits: all('cacheHits'),
-      p50Ms: all('p50Ms'),
-      p95Ms: all('p95Ms'),
-    },
-    gateway: { cpu: [...unknown, ...gateway.cpu], residentBytes: [...unknown, ...gateway.residentBytes] },
-    nodes,
-  }
-}
+/** What usage does not have is null. */
+const prepend = <Series extends Activity['calls' | 'gateway']>(
+  earlier: readonly { readonly [name: string]: number | null }[],
+  series: Series,
+): Series =>
+  // Each series keeps its name.
+  Object.fromEntries(
+    Object.entries(series).map(([name, points]) => [name, [...earlier.map(each => roundFigure(each[name] ?? null)), ...points]]),
+  ) as never
