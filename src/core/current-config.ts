@@ -12,13 +12,10 @@ import { ReloadError } from './running-networks.ts'
 import type { PreparedNetworks, RunningNetworks } from './running-networks.ts'
 import type { HostServices } from './stage-services.ts'
 
-/** What a reload changes. */
-interface ReloadedParts {
-  readonly base: BaseServices
+/** What networks are made with, and what a reload changes. */
+interface ReloadedServices extends BaseServices, Omit<HostServices, 'cacheBytes' | keyof BaseServices> {
   readonly accounts: ReloadableAccounts
   readonly requestLog: RequestLog
-  readonly services: Omit<HostServices, 'cacheBytes'>
-  readonly running: RunningNetworks
 }
 
 /** The gateway.yaml in force, which a reload replaces. */
@@ -26,23 +23,23 @@ export class CurrentConfig implements Reloadable {
   gateway: GatewayConfig
   /** Opened after the first networks. */
   listeners: Pick<Listeners, 'reload'> | undefined
-  readonly #parts: ReloadedParts
+  readonly #services: ReloadedServices
+  readonly #running: RunningNetworks
 
-  constructor(gateway: GatewayConfig, parts: ReloadedParts) {
+  constructor(gateway: GatewayConfig, services: ReloadedServices, running: RunningNetworks) {
     this.gateway = gateway
-    this.#parts = parts
+    this.#services = services
+    this.#running = running
   }
 
   /** Starts the networks, without calls yet. */
   async prepareNetworks({ gateway, networks }: ValidConfig): Promise<PreparedNetworks> {
-    const { running, services } = this.#parts
-    const prepared = await running.prepare(networks, { ...services, cacheBytes: cacheBytesOf(gateway, networks.length) })
-    await services.headsSource.ready()
+    const prepared = await this.#running.prepare(networks, { ...this.#services, cacheBytes: cacheBytesOf(gateway, networks.length) })
+    await this.#services.headsSource.ready()
     return prepared
   }
 
   async prepareReload(read: ValidConfig): Promise<PreparedReload> {
-    const { base, accounts, requestLog, running } = this.#parts
     const next = { ...read, gateway: reloadGatewayConfig(this.gateway, read.gateway) }
     const preparedBase = await this.#prepareBase(next.gateway)
     const prepared = await this.prepareNetworks(next).catch(async (error: unknown) => {
@@ -51,26 +48,27 @@ export class CurrentConfig implements Reloadable {
     })
     return {
       abandon: async () => {
-        await running.abandon(prepared)
+        await this.#running.abandon(prepared)
         await preparedBase.abandon()
       },
       commit: () => {
+        const { log, accounts, requestLog } = this.#services
         preparedBase.commit()
-        if (next.gateway.log !== this.gateway.log) base.log.level = next.gateway.log
+        if (next.gateway.log !== this.gateway.log) log.level = next.gateway.log
         this.gateway = next.gateway
         accounts.setPlans(this.gateway.plans)
         requestLog.configure(this.gateway.requestLog)
-        running.commit(prepared, base, this.gateway.drain.timeout)
+        this.#running.commit(prepared, this.#services, this.gateway.drain.timeout)
         this.listeners?.reload(this.gateway, next.networks)
       },
     }
   }
 
   async #prepareBase({ accessLog, jwt }: GatewayConfig): Promise<PreparedReload> {
-    const { base } = this.#parts
-    const preparedJwt = await base.jwt.prepare(jwt)
+    const services = this.#services
+    const preparedJwt = await services.jwt.prepare(jwt)
     try {
-      const preparedLog = prepareAccessLog(base.accessLog, this.gateway.accessLog, accessLog)
+      const preparedLog = prepareAccessLog(services.accessLog, this.gateway.accessLog, accessLog)
       return {
         abandon: async () => {
           preparedJwt.abandon()

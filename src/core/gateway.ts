@@ -78,24 +78,21 @@ export const openGateway = async (
     if (tracing !== undefined) closers.push(() => tracing.flush(clock))
     const headsSource = givenHeads ?? (await openOwnHeadsSource(config.gateway, clock, closers))
     const base = await openBase(config.gateway, clock, log, closers, observer)
-    const { accounts, requestLog, returnCredits, ...opened } = await openServices(config.gateway, base, closers, recallCredits)
-    const rateLimits = (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock)
-    const { nodeStatuses, pluginProblems } = opened
     const services = {
-      ...opened,
+      ...base,
+      ...(await openServices(config.gateway, base, closers, recallCredits)),
+      rateLimits: (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock),
       tracing,
       headsSource,
-      rateLimits,
-      accounts: { find: accounts.find },
       ...(checksContext && { checksContext }),
     }
     const running = new RunningNetworks()
     closers.push(() => running.stop())
-    const current = new CurrentConfig(config.gateway, { base, accounts, requestLog, services, running })
-    running.commit(await current.prepareNetworks(config), base, 0)
+    const current = new CurrentConfig(config.gateway, services, running)
+    running.commit(await current.prepareNetworks(config), services, 0)
     const prepareReload = (read: ValidConfig) => current.prepareReload(read)
-    const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...base })
-    const context = { ...services, ...base, running, isReady: () => !isStopping, reloader, texts: tlsTexts }
+    const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...services })
+    const context = { ...services, running, isReady: () => !isStopping, reloader, texts: tlsTexts }
     const listeners = await openListeners(config.gateway, config.networks, context, closers)
     current.listeners = listeners
     const stop = async (graceMs = current.gateway.drain.grace) => {
@@ -105,10 +102,11 @@ export const openGateway = async (
       await reloader?.whenIdle()
       await close()
     }
-    const { metrics, accessLog } = base
-    const { urls, enterLameDuck } = listeners
-    const reports = { metrics, nodeStatuses, pluginProblems }
-    return { urls, ...reports, accessLog, returnCredits, prepareReload, enterLameDuck, ...(reloader && { reloader }), stop }
+    const { metrics, nodeStatuses, pluginProblems, accessLog, ledger } = services
+    return {
+      ...{ metrics, nodeStatuses, pluginProblems, accessLog, returnCredits: ledger.returnUnused, prepareReload, stop },
+      ...{ urls: listeners.urls, enterLameDuck: listeners.enterLameDuck, ...(reloader && { reloader }) },
+    }
   } catch (error) {
     await close()
     throw error

@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { GatewayConfig } from '../config/types.ts'
 import { openAccessLog } from '../services/access-log.ts'
-import type { AccessLog, CallObserver } from '../services/access-log.ts'
+import type { CallObserver } from '../services/access-log.ts'
 import { openAccountRemoval } from '../services/accounts/account-deletion.ts'
 import { openAccounts } from '../services/accounts/index.ts'
-import type { ReloadableAccounts } from '../services/accounts/index.ts'
 import { DrainedNodes } from '../services/drained-nodes.ts'
 import { EvidenceWriter } from '../services/evidence.ts'
 import { openPluginRecords } from '../services/plugin-records.ts'
@@ -13,7 +12,6 @@ import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { ReloadableJwt } from '../services/jwt/index.ts'
 import { openLedger } from '../services/ledger/index.ts'
-import type { LedgerService } from '../services/ledger/index.ts'
 import type { LedgerClientOptions } from '../services/ledger/ledger-client.ts'
 import { storeEmptied } from '../services/ledger/store-outage.ts'
 import type { StoreOutage } from '../services/ledger/store-outage.ts'
@@ -21,7 +19,6 @@ import type { Log, RootLog } from '../services/log.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
-import type { MetricsRegistry } from '../services/metrics.ts'
 import { PluginProblems } from '../services/plugin-problems.ts'
 import { NodeStatuses } from '../services/node-status.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
@@ -35,10 +32,8 @@ import { openUsage } from '../services/usage/index.ts'
 import { openHeightBroadcasts, openSharedRateLimits, openStore } from '../store/open-store.ts'
 import { openFilterRecords } from '../store/record-store.ts'
 import { withStoreMetrics } from '../store/store-metrics.ts'
-import type { Store } from '../store/store.ts'
 import { ownerOf } from './shared-calls.ts'
 import { openSingletons } from './singletons.ts'
-import type { HostServices } from './stage-services.ts'
 import { version } from './version.ts'
 
 /** What closes a gateway: what was opened last is closed first. */
@@ -57,18 +52,6 @@ export const openOwnHeadsSource = async ({ store }: GatewayConfig, clock: Clock,
   return openHeadsSource(heights.heightBroadcastsOf)
 }
 
-/** What services and listeners share. */
-export interface BaseServices {
-  readonly store: Store
-  readonly memoryBudget: MemoryBudget
-  readonly metrics: MetricsRegistry
-  readonly accessLog: AccessLog
-  readonly jwt: ReloadableJwt
-  readonly sockets: SocketLimits
-  readonly clock: Clock
-  readonly log: RootLog
-}
-
 /** The store, the logs, the verifier of tokens, and what measures the process and bounds its memory and sockets. */
 export const openBase = async (
   { store: storeAddress, limits, workers, accessLog: accessLogConfig, jwt: jwtOptions }: GatewayConfig,
@@ -76,7 +59,7 @@ export const openBase = async (
   log: RootLog,
   closers: Closers,
   observer?: CallObserver,
-): Promise<BaseServices> => {
+) => {
   const memoryBudget = new MemoryBudget(Math.floor(limits.inFlight / workers))
   const metrics = createMetricsRegistry()
   const stopMeasuring = collectProcessMetrics(metrics, version, clock)
@@ -93,6 +76,9 @@ export const openBase = async (
   const sockets = new SocketLimits({ connections: Math.ceil(limits.connections / workers), clock, log, metrics })
   return { store, memoryBudget, metrics, accessLog, jwt, sockets, clock, log }
 }
+
+/** What services and listeners share. */
+export type BaseServices = Awaited<ReturnType<typeof openBase>>
 
 /** The rate limits that gateways share by their store; undefined where they cannot. */
 export const openRateLimits = async (
@@ -125,23 +111,13 @@ const measureStoreOutages = ({ metrics, log }: Pick<BaseServices, 'metrics' | 'l
   }
 }
 
-interface OpenedServices {
-  readonly accounts: ReloadableAccounts
-  readonly requestLog: RequestLog
-  readonly nodeStatuses: NodeStatuses
-  readonly pluginProblems: PluginProblems
-  readonly returnCredits: LedgerService['returnUnused']
-}
-
 /** What plugins use, opened in the order in which one needs the other. */
 export const openServices = async (
   config: GatewayConfig,
   { store, jwt, memoryBudget, metrics, sockets, clock, log }: BaseServices,
   closers: Closers,
   recallCredits?: LedgerClientOptions['recall'],
-): Promise<
-  Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'nodeStatuses' | 'pluginProblems' | 'rateLimits'> & OpenedServices
-> => {
+) => {
   const process = randomBytes(8).toString('hex')
   // The usage before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
   const requestLog = new RequestLog(store, clock, config.requestLog)
@@ -170,18 +146,14 @@ export const openServices = async (
   const sharedCaches = openSharedCaches({ clock, log, metrics })
   closers.push(() => sharedCaches.close())
   return {
-    clock,
-    log,
     upstreamClientOf,
     sharedCaches,
     filterRecords: openFilterRecords(store),
     evidenceWriter,
     pluginRecords: openPluginRecords({ store, clock }),
     ledger,
-    returnCredits: ledger.returnUnused,
     usage,
     requestLog,
-    metrics,
     nodeStatuses: new NodeStatuses(metrics, drainedNodes),
     pluginProblems: new PluginProblems({ clock, metrics }),
     results,

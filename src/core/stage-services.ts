@@ -59,7 +59,7 @@ export const stageServices = (
   const upstreamClient = host.upstreamClientOf(name)
   const shared = {
     clock,
-    accounts,
+    accounts: { find: accounts.find },
     ledger,
     usage,
     rateLimits,

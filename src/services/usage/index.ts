@@ -38,7 +38,7 @@ export interface Usage {
   recordUndelivered(record: CallRecord, outcome: RefusalKind, credits: number): void
 }
 
-interface UsageService extends Usage {
+export interface UsageService extends Usage {
   start(): Promise<void>
   /** Reports what the store does not know yet. Safe without start(), and twice. */
   stop(): Promise<void>
