@@ -45,10 +45,10 @@ t.test('what a column of a chart covers is named from its beginning to its end, 
     formatSpan(iso, minutes * 60_000)
       .replaceAll('\u2060', '')
       .replaceAll('\u00a0', ' ')
-  t.equal(spanOf('2026-01-31T14:00:00.000Z', 60), '2026-01-31 14:00–15:00 UTC')
-  t.equal(spanOf('2026-01-31T23:55:00.000Z', 5), '2026-01-31 23:55–00:00 UTC')
-  t.equal(spanOf('2026-01-31T00:00:00.000Z', 24 * 60), '2026-01-31, UTC')
-  t.equal(spanOf('2026-01-31T14:05:00.000Z', 0), '2026-01-31 14:05 UTC', 'a point of time has no end')
+  t.equal(spanOf('2026-01-31T14:00:00.000Z', 60), 'Jan 31, 14:00–15:00 UTC')
+  t.equal(spanOf('2026-01-31T23:55:00.000Z', 5), 'Jan 31, 23:55–00:00 UTC')
+  t.equal(spanOf('2026-01-31T00:00:00.000Z', 24 * 60), 'Jan 31, UTC')
+  t.equal(spanOf('2026-01-31T14:05:00.000Z', 0), 'Jan 31, 14:05 UTC', 'a point of time has no end')
   t.end()
 })
 
@@ -114,12 +114,12 @@ t.test('an hour is compared with the one before it, across midnight too', async 
   t.equal(shown, '00:00–01:00 with 23:00–00:00\u00a0UTC')
 })
 
-t.test('of what is known by the hour, the hour is named, with its date where that is not today; of older days the date', async t => {
+t.test('of what is known by the hour, the day and the hour are named; of older days the date', async t => {
   const now = Date.parse('2026-01-31T14:05:00.000Z')
   const shown = ['2026-01-31T14:00:00.000Z', '2026-01-31T00:00:00.000Z', '2026-01-30T23:00:00.000Z', '2026-01-20T00:00:00.000Z', null].map(
     iso => formatHourOfUse(iso, now).replaceAll('\u2060', '').replaceAll('\u00a0', ' '),
   )
-  t.same(shown, ['14:00–15:00 UTC', '00:00–01:00 UTC', '2026-01-30 23:00–00:00 UTC', '2026-01-20', 'never'])
+  t.same(shown, ['Jan 31, 14:00–15:00 UTC', 'Jan 31, 00:00–01:00 UTC', 'Jan 30, 23:00–00:00 UTC', '2026-01-20', 'never'])
 })
 
 t.test('the axis of a narrow chart has a time, from 10 minutes on two, all with seconds or all without', async t => {

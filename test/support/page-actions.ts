@@ -36,7 +36,7 @@ export const chooseAction = async (page: Page, row: string, action: string): Pro
 export const confirmQuestion = (page: Page): Promise<void> => page.click('dialog button.final')
 
 /** In code and URLs; until then its ends alone are there. */
-export const showKey = (page: Page): Promise<void> => page.click('button:text-is("Show the key")')
+export const showKey = (page: Page): Promise<void> => page.click('button:has-text("Show the key")')
 
 /** What the button copies: the context must allow the clipboard. */
 export const copiedCode = async (page: Page, within = 'body'): Promise<string> => {

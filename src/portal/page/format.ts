@@ -1,4 +1,3 @@
-import type { AlertsJson } from '../alerts/manage-alerts.ts'
 import type { ChangeAuthor } from '../../services/accounts/change-history.ts'
 import { texts } from './texts.ts'
 
@@ -51,11 +50,12 @@ export const formatTime = (iso: string | null, withoutTime = '–'): string =>
 
 export const hourMs = 3_600_000
 
-/** `2026-01-31 14:00–15:00 UTC`, `2026-01-31, UTC`: what a column of a chart covers. The time alone, of less than a minute. */
+/** `Jan 31, 14:00–15:00 UTC`, `Jan 31, UTC`: what a column of a chart covers. The time alone, of less than a minute. */
 export const formatSpan = (iso: string, ms: number): string => {
-  if (ms < 60_000) return formatTime(iso)
-  if (ms >= 24 * hourMs) return `${iso.slice(0, 10)}, UTC`
-  return `${iso.slice(0, 10)} ${spanFrom(Date.parse(iso), ms)}\u00a0UTC`
+  const day = `${formatDay(new Date(iso))},`
+  if (ms < 60_000) return `${day} ${formatHour(iso)}`
+  if (ms >= 24 * hourMs) return `${day} UTC`
+  return `${day} ${spanFrom(Date.parse(iso), ms)}\u00a0UTC`
 }
 
 const clockOf = (time: number): string => new Date(time).toISOString().slice(11, 16)
@@ -65,13 +65,12 @@ const spanFrom = (time: number, ms: number): string => `${clockOf(time)}\u2060�
 
 const hourFrom = (time: number): string => spanFrom(time, hourMs)
 
-/** `12:00–13:00 UTC`, with its date where that is not today: of a time of which only the hour is known. The date alone, of what is older than two days. */
+/** `Jan 31, 12:00–13:00 UTC`: of a time of which only the hour is known. The date alone, of what is older than two days. */
 export const formatHourOfUse = (iso: string | null, now: number): string => {
   if (iso === null) return texts.never
   const date = iso.slice(0, 10)
   if (now - Date.parse(iso) > 48 * hourMs) return date
-  const hour = `${hourFrom(Date.parse(iso))}\u00a0UTC`
-  return date === new Date(now).toISOString().slice(0, 10) ? hour : `${date} ${hour}`
+  return `${formatDay(new Date(iso))}, ${hourFrom(Date.parse(iso))}\u00a0UTC`
 }
 
 /** `12:00` and `14:00`: when hours began, where a title says that it is UTC; `Jan 15 12:00`, both, where one of them is not of today. */
@@ -92,8 +91,8 @@ export const formatAuthor = ({ kind, name }: ChangeAuthor): string => `${name} (
 /** `14:05 UTC`. */
 export const formatHour = (iso: string): string => `${iso.slice(11, 16)} UTC`
 
-/** `since Jan 31 14:00 UTC`. */
-export const formatSince = (iso: string): string => `${texts.since.toLowerCase()} ${formatDay(new Date(iso))} ${formatHour(iso)}`
+/** `since Jan 31, 14:00 UTC`. */
+export const formatSince = (iso: string): string => `${texts.since.toLowerCase()} ${formatDay(new Date(iso))}, ${formatHour(iso)}`
 
 /** `2026-01-31 14:05:09`, where a title says that it is UTC. */
 export const formatSeconds = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}`
@@ -103,27 +102,6 @@ export const formatLatency = (ms: number | null | undefined): string => {
   if (ms === null || ms === undefined) return '–'
   if (ms >= 1_000) return `${(ms / 1_000).toFixed(2)}\u00a0s`
   return `${ms.toFixed(ms === 0 || ms >= 10 ? 0 : ms < 1 ? 2 : 1)}\u00a0ms`
-}
-
-/** `75 %`, `75 % of the key indexer …7maA`, `5 % failed`, `p95 1.00 s`. */
-export const formatAlert = ({
-  type,
-  threshold,
-  key,
-  network,
-}: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold' | 'key' | 'network'>): string => {
-  switch (type) {
-    case 'credits.threshold':
-      return key === null ? `${threshold} %` : `${threshold} % ${texts.alerts.ofKey} ${key}`
-    case 'errors.threshold':
-      return `${threshold} % ${texts.alerts.failed}`
-    case 'latency.threshold':
-      return `p95 ${formatLatency(threshold)}`
-    case 'incident.began':
-      return `${network}: ${texts.alerts.outage}`
-    case 'incident.ended':
-      return `${network}: ${texts.alerts.outageEnded}`
-  }
 }
 
 /** `Invalid params (-32602)`; newer gateways may have more outcomes. */
@@ -157,7 +135,7 @@ export const formatClock = (iso: string, now: number): string => {
 /** `14:05:09 UTC`; with its date where that is not today. */
 export const formatMoment = (iso: string, now: number): string => {
   const time = `${iso.slice(11, 19)}\u00a0UTC`
-  return iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? time : `${iso.slice(0, 10)} ${time}`
+  return iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? time : `${formatDay(new Date(iso))}, ${time}`
 }
 
 /** `12 s`, `4 min`, `5 h 12 min`. */

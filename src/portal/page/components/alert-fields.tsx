@@ -1,15 +1,17 @@
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
-import { formatAlert, formatLatency, formatNumber, formatTime } from '../format.ts'
+import { formatLatency, formatNumber, formatTime } from '../format.ts'
+import { settingsTexts } from '../settings-texts.ts'
 import { texts } from '../texts.ts'
 import { Badge } from './badge.tsx'
 import { Banner } from './banner.tsx'
 import { TextField } from './controls.tsx'
 import type { ErrorOf } from './form.tsx'
 import { splitList, typedText } from './form.tsx'
+import { formatAlert } from './format-alert.ts'
 import { MultiSelect } from './multi-select.tsx'
 import { Table } from './table.tsx'
 
-const text = texts.alerts
+const text = settingsTexts.alerts
 
 const lists = ['daily', 'monthly', 'keyDaily'] as const
 
@@ -30,6 +32,7 @@ interface AlertFieldsProps {
 export const AlertFields = ({ alerts, networks = [], errorOf }: AlertFieldsProps) => (
   <>
     <h3>{texts.credits}</h3>
+    <p class="lead">{text.often.credits}</p>
     <div class="fields">
       {lists.map(name => (
         <TextField
@@ -43,6 +46,7 @@ export const AlertFields = ({ alerts, networks = [], errorOf }: AlertFieldsProps
       ))}
     </div>
     <h3>{text.failures}</h3>
+    <p class="lead">{text.often.failures}</p>
     <div class="fields">
       {rates.map(name => (
         <TextField
@@ -112,7 +116,7 @@ export const Deliveries = ({ deliveries }: Pick<AlertsJson, 'deliveries'>) => (
     rows={deliveries}
     columns={[
       { title: text.of, cell: row => formatAlertDate(row) },
-      { title: text.alert, cell: row => formatAlert(row) },
+      { title: texts.alert.title, cell: row => formatAlert(row) },
       { title: text.to, cell: ({ channel, person }) => (channel === 'webhook' ? text.webhook : (person ?? '–')) },
       { title: text.state, cell: ({ state }) => <Badge tone={tones[state]}>{text.states[state]}</Badge> },
       { title: text.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },

@@ -21,7 +21,7 @@ export const AllowedByKey = ({ apiKey }: { readonly apiKey: Pick<KeyJson, 'netwo
             {apiKey[name].slice(0, maxListed).map((each, i) => (
               <Fragment key={each}>
                 <span class="unbroken">
-                  {each}
+                  <Breakable text={each} />
                   {i < Math.min(maxListed, apiKey[name].length) - 1 && ','}
                 </span>{' '}
               </Fragment>
@@ -33,6 +33,18 @@ export const AllowedByKey = ({ apiKey }: { readonly apiKey: Pick<KeyJson, 'netwo
     </dl>
   )
 }
+
+/** Broken after a slash or a point alone. */
+const Breakable = ({ text: whole }: { readonly text: string }) => (
+  <>
+    {whole.split(/(?<=[/.])(?!\/)/).map((part, i) => (
+      <Fragment key={i}>
+        {i > 0 && <wbr />}
+        {part}
+      </Fragment>
+    ))}
+  </>
+)
 
 /** `at most 10 calls/s, burst 20`; empty where it has no rate. */
 export const describeKeyRate = ({ rate, burst }: Pick<KeyJson, 'rate' | 'burst'>): string =>

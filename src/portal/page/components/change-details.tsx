@@ -2,8 +2,9 @@ import type { Change, ChangeAction } from '../../../services/accounts/change-his
 import type { Json } from '../../../util/json.ts'
 import { formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
+import { changeTexts } from './change-texts.ts'
 
-const text = texts.settings
+const text = changeTexts
 
 /** Newer gateways may have more actions. */
 export const describeAction = (action: ChangeAction): string => {

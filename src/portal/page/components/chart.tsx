@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { now } from '../clock.ts'
-import { formatCompact, formatMoment, formatNumber, formatSpan } from '../format.ts'
+import { formatCompact, formatMoment, formatNumber, formatSince, formatSpan } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
 import { loadLater } from './load-later.tsx'
@@ -30,6 +30,8 @@ interface ChartProps {
   readonly times: readonly string[]
   /** Where the last column ends; points of lines have no length. */
   readonly end?: string
+  /** Of which time the first column is, where that is not all of it. */
+  readonly beginsAt?: string | undefined
   /** How long the axis of lines is, which ends at the last point; as long as there are points unless given. */
   readonly rangeMs?: number
   /** Columns stand on each other, the first one below. */
@@ -50,7 +52,17 @@ interface ChartProps {
 
 /** Figures over time; the same as a table for those who cannot see them. */
 export const Chart = (props: ChartProps) => {
-  const { title, times, end = times.at(-1) ?? '', series, kind = 'columns', isCompact = false, limit, note = limit?.label } = props
+  const {
+    title,
+    times,
+    end = times.at(-1) ?? '',
+    beginsAt,
+    series,
+    kind = 'columns',
+    isCompact = false,
+    limit,
+    note = limit?.label,
+  } = props
   const { format = formatNumber, rangeMs, onPickTime, onPickSeries } = props
   const isTable = useSignal(false)
   const Drawing = isCompact ? CompactPlot : Plot
@@ -58,8 +70,11 @@ export const Chart = (props: ChartProps) => {
   const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
   const stepMs = Date.parse(end) - Date.parse(times.at(-1) ?? end)
   const isRunning = Date.parse(end) > Date.now()
-  const notOver =
-    isRunning && !isTable.value ? `${texts.notOver[kind]} ${formatSpan(times.at(-1) ?? '', stepMs)}, ${texts.notOverYet}` : undefined
+  const parts = [
+    ...(beginsAt === undefined ? [] : [formatSince(beginsAt)]),
+    ...(isRunning ? [`${formatSpan(times.at(-1) ?? '', stepMs)}, ${texts.notOverYet}`] : []),
+  ]
+  const notOver = parts.length > 0 && !isTable.value ? `${texts.notOver[kind]} ${parts.join('; ')}` : undefined
   const isStacked = kind === 'columns' && series.length > 1
   const shown = withoutEmpty(series, kind)
   const positionOf = (point: number): number => (kind === 'lines' ? shareOfTime(times, point, rangeMs) : shareOf(point, times.length))
@@ -109,6 +124,7 @@ export const Chart = (props: ChartProps) => {
         <div class="plot-frame">
           <Drawing
             {...{ label: title, times, stepMs, series, kind, isCompact, limit, rangeMs, isRunning, describe }}
+            isFirstPart={beginsAt !== undefined}
             formatValue={props.format ?? formatCompact}
             pointed={index}
             onPoint={point => (pointed.value = point)}
@@ -236,6 +252,9 @@ export const failedSeries = (points: readonly number[]): ChartSeries => ({
 
 /** The color of a group, by its rank; the rest together have one. */
 export const groupColor = (rank: number): string => groupColors[rank] ?? restColor
+
+/** Of a latency, on each page. */
+export const percentileColors = { p50: 'series-1', p95: 'series-3', p99: 'series-5' } as const
 
 /** The color of failed calls of one kind, by its rank. */
 export const failureColor = (rank: number): string => failureColors[Math.min(rank, failureColors.length - 1)] ?? failureColors[0]

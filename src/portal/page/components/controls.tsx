@@ -15,6 +15,14 @@ interface FieldProps {
   readonly children: (ids: { readonly id: string; readonly describedBy: string | undefined }) => ComponentChildren
 }
 
+/** What the API says, with names in backticks. */
+export const WithCode = ({ text }: { readonly text: string }) => (
+  <>{text.split(/`([^`]+)`/).map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part))}</>
+)
+
+/** Terminals have straight quotes around names. */
+const quoteNames = (text: string): string => text.replace(/"([^"]+)"/g, '“$1”')
+
 /** A control with its label, its help, and what is wrong with its value. */
 export const Field = ({ label, help, error, children }: FieldProps) => {
   const id = useId()
@@ -26,7 +34,7 @@ export const Field = ({ label, help, error, children }: FieldProps) => {
       {children({ id, describedBy: note === undefined ? undefined : noteId })}
       {note !== undefined && (
         <p id={noteId} class={error === undefined ? 'help' : 'error'} role={error === undefined ? undefined : 'alert'}>
-          {note}
+          <WithCode text={quoteNames(note)} />
         </p>
       )}
     </div>
@@ -99,7 +107,7 @@ export const Checkbox = ({ label, name, value, isChecked, onChange }: CheckboxPr
 
 interface SelectProps<Value extends string> {
   readonly label: string
-  readonly help?: string
+  readonly help?: string | undefined
   readonly options: readonly (Value | { readonly value: Value; readonly label: string })[]
   readonly value: Value
   onChange(value: Value): void
@@ -155,21 +163,29 @@ export const CopyText = ({ text, secret = '', isSecretShown = false, ...props }:
       <code ref={code} tabIndex={0}>
         {isSecretShown || isShown ? text : maskSecret(text, secret)}
       </code>
-      <CopyButton text={text} {...props} element={code} onRefused={() => show(true)} />
+      <CopyButton text={text} hasKey={secret !== ''} {...props} element={code} onRefused={() => show(true)} />
     </span>
   )
 }
 
+interface CopyCodeProps extends CopyProps, SecretProps {
+  /** Above it, beside the button. */
+  readonly language?: string
+}
+
 /** Code to copy. */
-export const CopyCode = ({ text, secret = '', isSecretShown = false, label }: CopyProps & SecretProps) => {
+export const CopyCode = ({ text, secret = '', isSecretShown = false, label, language }: CopyCodeProps) => {
   const code = useRef<HTMLPreElement>(null)
   const { isShown, show } = useShownSecret(secret)
   return (
     <div class="copy-code">
+      <div class="code-heading">
+        <span>{language}</span>
+        <CopyButton text={text} hasKey={secret !== ''} label={label} element={code} onRefused={() => show(true)} />
+      </div>
       <pre ref={code} tabIndex={0}>
         {isSecretShown || isShown ? text : maskSecret(text, secret)}
       </pre>
-      <CopyButton text={text} label={label} element={code} onRefused={() => show(true)} />
     </div>
   )
 }
@@ -177,11 +193,13 @@ export const CopyCode = ({ text, secret = '', isSecretShown = false, label }: Co
 interface CopyButtonProps extends CopyProps {
   /** Has the text. */
   readonly element: { readonly current: HTMLElement | null }
+  /** Whole, where the text that is shown has its ends alone. */
+  readonly hasKey: boolean
   /** The text is to be shown as a whole, to be selected. */
   onRefused?(): void
 }
 
-const CopyButton = ({ text, label, isPrimary = false, onCopied, element, onRefused }: CopyButtonProps) => {
+const CopyButton = ({ text, label, isPrimary = false, hasKey, onCopied, element, onRefused }: CopyButtonProps) => {
   const isCopied = useSignal(false)
   const copy = async () => {
     try {
@@ -195,7 +213,7 @@ const CopyButton = ({ text, label, isPrimary = false, onCopied, element, onRefus
       if (element.current !== null) getSelection()?.selectAllChildren(element.current)
     }
   }
-  const action = isCopied.value ? texts.copied : texts.copy
+  const action = isCopied.value ? texts.copied : hasKey ? texts.copyWithKey : texts.copy
   return (
     <>
       <button type="button" class={isPrimary ? 'small' : 'quiet small'} aria-label={`${action}: ${label}`} onClick={() => void copy()}>
@@ -303,9 +321,8 @@ interface NotLoadedProps {
 }
 
 /** In the place of what could not be read. */
-export const NotLoaded = ({ reason, retry }: NotLoadedProps) => (
-  <>
-    <Notice text={reason} />
+export const NotLoaded = ({ reason, retry }: NotLoadedProps) =>
+  reason === undefined ? null : (
     <EmptyState
       icon="stop"
       title={texts.notLoaded}
@@ -314,15 +331,18 @@ export const NotLoaded = ({ reason, retry }: NotLoadedProps) => (
           {texts.tryAgain}
         </button>
       }
-    />
-  </>
-)
+    >
+      <span role="alert">{reason}</span>
+    </EmptyState>
+  )
 
 /** What went wrong, announced to those who do not see it. */
 export const Notice = ({ text }: { readonly text: string | undefined }) =>
   text === undefined ? null : (
     <p class="notice" role="alert">
       <Icon name="errors" />
-      <span>{text}</span>
+      <span>
+        <WithCode text={quoteNames(text)} />
+      </span>
     </p>
   )

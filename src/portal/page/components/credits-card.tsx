@@ -43,9 +43,11 @@ export const CreditsCard = ({ balance, forecast, isRefused = false, children }: 
         <Bar label={text.usedShare} value={limit - left} max={limit} tone={tone} />
         <p class="spread">
           <span data-testid="credits-used">
-            {formatNumber(used)} {text.used} {text.of} {formatNumber(limit)}
+            {formatNumber(used)} {text.of} {formatNumber(limit)}
           </span>
-          <span>{formatShare((limit - left) / limit)}</span>
+          <span>
+            {formatShare((limit - left) / limit)} {text.used}
+          </span>
         </p>
         {forecast !== undefined && <p class="lead">{forecast}</p>}
         {forfeited > 0 && (
@@ -59,5 +61,5 @@ export const CreditsCard = ({ balance, forecast, isRefused = false, children }: 
   )
 }
 
-/** Percent, rounded down: 100 % is nothing left. */
-const formatShare = (share: number): string => `${Math.floor(share * 1_000) / 10}\u00a0%`
+/** Rounded; 100 % is nothing left. */
+const formatShare = (share: number): string => `${share < 1 ? Math.min(99.9, Math.round(share * 1_000) / 10) : 100}\u00a0%`

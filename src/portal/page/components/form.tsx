@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
 import type { RequestError } from '../request.ts'
 import { texts } from '../texts.ts'
 import { Banner } from './banner.tsx'
@@ -111,6 +112,8 @@ export const Form = <Answer,>(props: FormProps<Answer>) => {
 const fieldOf = ({ field }: RequestError): string | undefined => field?.split('.')[0]
 
 interface ShownOnceProps {
+  /** It has just been made: the keyboard goes on at what copies it. */
+  readonly isNew?: boolean
   readonly help: string
   readonly text: string
   readonly label: string
@@ -118,14 +121,20 @@ interface ShownOnceProps {
 }
 
 /** A text that is shown this once, with what to do with it. */
-export const ShownOnce = ({ help, ...copied }: ShownOnceProps) => (
-  <>
-    <Banner tone="warn" title={help} />
-    <p class="shown-once">
-      <CopyText {...copied} isPrimary />
-    </p>
-  </>
-)
+export const ShownOnce = ({ help, isNew = true, ...copied }: ShownOnceProps) => {
+  const place = useRef<HTMLParagraphElement>(null)
+  useEffect(() => {
+    if (isNew) place.current?.querySelector('button')?.focus()
+  }, [copied.text])
+  return (
+    <>
+      <Banner tone="warn" title={help} />
+      <p ref={place} class="shown-once">
+        <CopyText {...copied} isPrimary />
+      </p>
+    </>
+  )
+}
 
 /** What was typed into a field; empty where the form does not have it. */
 export const typedText = (values: FormData, name: string): string => String(values.get(name) ?? '').trim()

@@ -24,13 +24,15 @@ export type KeyAnswer = KeyJson | IssuedKey
 
 interface KeyActionsProps {
   readonly apiKey: Pick<KeyJson, 'id' | 'name' | 'hint' | 'state'>
+  /** How much it was used. */
+  readonly use?: string
   onChanged(answer: KeyAnswer): void
   /** Asks for the form that changes the key; undefined where there is none. */
   onChange?(): void
 }
 
 /** Changes, rotates, suspends, resumes and revokes a key. To revoke it cannot be undone, so it is asked for twice. */
-export const KeyActions = ({ apiKey: { id, name, hint, state }, onChanged, onChange }: KeyActionsProps) => {
+export const KeyActions = ({ apiKey: { id, name, hint, state }, use, onChanged, onChange }: KeyActionsProps) => {
   const isRevoking = useSignal(false)
   const isSending = useSignal(false)
   const title = name || hint
@@ -65,12 +67,12 @@ export const KeyActions = ({ apiKey: { id, name, hint, state }, onChanged, onCha
       />
       {isRevoking.value && (
         <ConfirmDialog
-          title={`${text.confirmRevoke} ${title}`}
+          title={`${text.confirmRevoke} ${name} …${hint}`}
           action={text.revoke}
           confirm={() => send('revoke')}
           onClose={() => (isRevoking.value = false)}
         >
-          {text.revokeHelp}
+          {use === undefined ? text.revokeHelp : `${use}. ${text.revokeHelp}`}
         </ConfirmDialog>
       )}
     </span>

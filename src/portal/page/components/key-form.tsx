@@ -11,8 +11,8 @@ const text = texts.keys
 export interface KeyOptions {
   readonly networks?: readonly string[]
   readonly methods?: readonly string[]
-  /** Whether there is a network on which the rate of a key has an effect. */
-  readonly limitsRates?: boolean
+  /** Networks on which the rate of a key has no effect. */
+  readonly withoutRates?: readonly string[]
 }
 
 interface RestrictionsProps extends KeyOptions {
@@ -31,7 +31,7 @@ const textLimits = [
 ] as const
 
 /** Where, how and how much a key may be used. Most keys have few limits: the rarer ones are shown when asked for, or when one is wrong. */
-export const Restrictions = ({ networks = [], methods = [], limitsRates = true, values, verify, errorOf }: RestrictionsProps) => {
+export const Restrictions = ({ networks = [], methods = [], withoutRates = [], values, verify, errorOf }: RestrictionsProps) => {
   const list = (name: 'networks' | 'methods' | 'origins' | 'ips') => ({
     ...{ key: name, name, label: text[name], value: splitList(values?.[name] ?? ''), error: errorOf(name) },
   })
@@ -43,7 +43,7 @@ export const Restrictions = ({ networks = [], methods = [], limitsRates = true, 
     .filter(({ name }) => values === undefined || name in values)
     .map(field => ({
       ...field,
-      help: field.name === 'rate' && !limitsRates ? text.noRates : field.help,
+      help: field.name === 'rate' && withoutRates.length > 0 ? `${field.help} ${text.notEnforced} ${withoutRates.join(', ')}.` : field.help,
       ...{ value: values?.[field.name] ?? '', error: errorOf(field.name) },
     }))
   const isAsked =

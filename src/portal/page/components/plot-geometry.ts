@@ -12,6 +12,9 @@ export interface ChartSeries {
   readonly ofRange?: number | null
 }
 
+/** By its color: those of failed calls begin so. */
+export const isFailure = ({ color }: Pick<ChartSeries, 'color'>): boolean => color.startsWith('failed-')
+
 export interface ChartLimit {
   readonly label: string
   readonly value: number
@@ -35,6 +38,8 @@ export interface PlotProps {
   readonly rangeMs?: number | undefined
   /** The last point is not over yet. */
   readonly isRunning: boolean
+  /** The first column is of a part of its time. */
+  readonly isFirstPart: boolean
   /** The point below the pointer, or that the arrows have come to. */
   readonly pointed: number | undefined
   /** Of a value, on its axis. */

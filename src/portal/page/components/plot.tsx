@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { colorOf, theme } from '../theme.ts'
 import { formatTick, timeSpaceOf, timeStepsOf } from './plot-axis.ts'
-import { axisWidthPx, linePartsOf, plotHeightPx, startOf } from './plot-geometry.ts'
+import { axisWidthPx, isFailure, linePartsOf, plotHeightPx, startOf } from './plot-geometry.ts'
 import type { ChartLimit, PlotProps } from './plot-geometry.ts'
 
 /** The limit is drawn up to so many times the largest column: above, the columns would be too small to read. */
@@ -10,6 +10,9 @@ const maxLimitRatio = 4
 
 /** Steps of the axis of values. Not 2.5: 12.5K would be written as 13K. */
 const valueSteps = Array.from({ length: 18 }, (_, i) => [1, 2, 5].map(digit => digit * 10 ** (i - 3))).flat()
+
+/** Of the width of a step. */
+const columnShare = 0.8
 
 /** As uPlot takes them. Of stacked columns, each is drawn over the sum of all below it: the last one first. */
 const toData = (props: PlotProps): uPlot.AlignedData => {
@@ -32,7 +35,7 @@ const toSeriesOptions = (props: PlotProps): uPlot.Series[] =>
         }
       })
     : props.series.toReversed().map(({ color }) => {
-        const paths = uPlot.paths.bars!({ size: [0.8], align: 1 })
+        const paths = uPlot.paths.bars!({ size: [columnShare], align: 1 })
         return { fill: colorOf(color), width: 0, points: { show: false }, paths }
       })
 
@@ -80,7 +83,11 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       ],
       draw: [
         plot => {
-          if (latest.current.isRunning && kind === 'columns') stripeLast(plot, stepSeconds)
+          if (kind !== 'columns') return drawLimit(plot, latest.current, color)
+          const { isRunning, isFirstPart } = latest.current
+          raiseFailures(plot, latest.current, stepSeconds)
+          if (isFirstPart) stripe(plot, 0, stepSeconds)
+          if (isRunning) stripe(plot, plot.data[0].length - 1, stepSeconds)
           drawLimit(plot, latest.current, color)
         },
       ],
@@ -88,7 +95,8 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
     axes: [
       {
         ...axis,
-        size: 28,
+        // Below the zero of the other axis.
+        ...{ size: 34, gap: 11 },
         space: (_, __, from, to) => timeSpaceOf(to - from),
         incrs: (_, __, from, to) => timeStepsOf(to - from),
         values: (_, values, __, ___, tickSeconds) => values.map(value => formatTick(value, stepSeconds, tickSeconds)),
@@ -116,14 +124,14 @@ const shownLimit = ({ limit }: PlotProps, max: number): ChartLimit | undefined =
 /** Of the stripes of a column that is not over yet, in px of the page. */
 const [stripeStep, stripeWidth] = [6, 2]
 
-/** A column that is not over yet is cut into stripes: the colors of its parts stay what they are, in both themes. */
-const stripeLast = ({ ctx, bbox, data, valToPos }: uPlot, widthSeconds: number): void => {
-  const last = data[0].at(-1)
-  if (last === undefined) return
+/** A column that is not whole is cut into stripes: the colors of its parts stay what they are, in both themes. */
+const stripe = ({ ctx, bbox, data, valToPos }: uPlot, index: number, widthSeconds: number): void => {
+  const start = data[0][index]
+  if (start === undefined) return
   const bottom = bbox.top + bbox.height
   // The first series is drawn over the sum of all.
-  const top = valToPos(data[1]?.at(-1) ?? 0, 'y', true)
-  const [left, right] = [valToPos(last, 'x', true), valToPos(last + widthSeconds, 'x', true)]
+  const top = valToPos(data[1]?.[index] ?? 0, 'y', true)
+  const [left, right] = [valToPos(start, 'x', true), valToPos(start + widthSeconds, 'x', true)]
   ctx.save()
   ctx.beginPath()
   ctx.rect(left, top, right - left, bottom - top)
@@ -139,6 +147,24 @@ const stripeLast = ({ ctx, bbox, data, valToPos }: uPlot, widthSeconds: number):
   ctx.stroke()
   ctx.restore()
 }
+
+/** Failed calls stand below the others; however few they are, they are seen. */
+const raiseFailures = ({ ctx, bbox, valToPos }: uPlot, { times, series }: PlotProps, stepSeconds: number): void => {
+  const [lowest] = series
+  if (lowest === undefined || !isFailure(lowest)) return
+  const [bottom, least] = [bbox.top + bbox.height, minFailuresPx * uPlot.pxRatio]
+  ctx.save()
+  ctx.fillStyle = colorOf(lowest.color)
+  lowest.points.forEach((value, i) => {
+    if (!value || bottom - valToPos(value, 'y', true) >= least) return
+    const start = Date.parse(times[i] ?? '') / 1_000
+    const left = valToPos(start, 'x', true)
+    ctx.fillRect(left, bottom - least, columnShare * (valToPos(start + stepSeconds, 'x', true) - left), least)
+  })
+  ctx.restore()
+}
+
+const minFailuresPx = 3
 
 const drawLimit = (plot: uPlot, props: PlotProps, color: string): void => {
   const limit = shownLimit(props, plot.scales['y']?.max ?? 0)
@@ -168,7 +194,7 @@ export const Plot = (props: PlotProps) => {
   const shown = useRef<uPlot>(null)
   const latest = useRef(props)
   latest.current = props
-  const shape = `${kind} ${times[0]} ${times.length} ${series.map(({ id, color }) => `${id} ${color}`).join()} ${onPick === undefined} ${props.isRunning}`
+  const shape = `${kind} ${times[0]} ${times.length} ${series.map(({ id, color }) => `${id} ${color}`).join()} ${onPick === undefined} ${props.isRunning} ${props.isFirstPart}`
   const drawn = useRef(series)
   // Before the browser draws: the figures around it and the plot appear together.
   useLayoutEffect(() => {

@@ -1,9 +1,9 @@
 import type { Signal } from '@preact/signals'
 import type { Role } from '../../../services/accounts/account-fields.ts'
-import { texts } from '../texts.ts'
+import { settingsTexts } from '../settings-texts.ts'
 import { Select } from './controls.tsx'
 
-const text = texts.access
+const text = settingsTexts.access
 
 const roles = ['viewer', 'developer', 'owner'] as const satisfies readonly Role[]
 

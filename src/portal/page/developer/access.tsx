@@ -52,8 +52,8 @@ const Tokens = () => {
         {errorOf => (
           <>
             <TextField label={developerTexts.keys.name} name="name" required error={errorOf('name')} />
-            <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
-            <Checkbox label={text.readOnly} name="readOnly" value="yes" isChecked={false} />
+            <TextField label={text.days} name="days" type="number" value="90" help={text.daysHelp} error={errorOf('days')} />
+            <Checkbox label={text.readOnly} name="readOnly" value="yes" isChecked />
           </>
         )}
       </Form>

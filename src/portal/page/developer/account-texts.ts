@@ -1,11 +1,10 @@
-import { texts } from '../texts.ts'
+import { settingsTexts } from '../settings-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 
 /** What Alerts, Access, Plan, Profile and Settings say; developer-texts.ts has what all pages may need. */
 export const accountTexts = {
   alerts: {
-    ...texts.alerts,
-    how: 'An alert is sent when the account has used a share of its credits or a key of its daily limit, when calls fail or are slow, or when a network has an outage. Each share is reported once a day or once a month. Failed and slow calls are reported once, until the problem has ended; outages when they begin and when they have ended.',
+    ...settingsTexts.alerts,
     undelivered: 'No alert can be delivered',
     confirmAddress: 'Confirm an e-mail address',
     thenTick: ' and tick e-mail below, or set a webhook.',
@@ -25,7 +24,7 @@ export const accountTexts = {
     testMail: 'Send a test e-mail',
   },
   access: {
-    ...texts.access,
+    ...settingsTexts.access,
     people: 'People',
     addPerson: 'Add a person',
     remove: 'Remove',
@@ -87,7 +86,6 @@ export const accountTexts = {
     leaveEnds: 'Your sessions and tokens will end at once. Only an owner can add you back.',
   },
   settings: {
-    ...texts.settings,
     account: 'This account',
     name: 'Name',
     id: 'Account ID',
@@ -123,7 +121,6 @@ export const accountTexts = {
     yourPlan: 'Your plan',
     price: 'Price',
     compare: 'Compare plans',
-    timesYours: 'times yours',
     askFor: 'Ask for',
     get: 'Get',
     prices: 'What methods cost',
@@ -144,11 +141,11 @@ export const accountTexts = {
     creditsPerSecond: 'credits/s',
     noRates: 'This network limits no rates, not even those of plans and keys.',
     needMore: 'Need more credits or another plan?',
-    forwarding: 'eth_getLogs in an outage',
-    forwarded: 'sent to a partner',
-    notForwarded: 'fails',
-    forwardingHelp: 'An outage: no node of this gateway answers. A partner is another provider.',
-    othersFail: 'Calls that no partner answers fail',
+    ratesNotEnforced: 'Rate limits are not enforced yet on',
+    forwarding: 'When all our nodes are down',
+    forwarded: 'Sent to a partner',
+    notForwarded: 'Calls fail',
+    onlyLogs: 'eth_getLogs only; other calls fail',
     forwardedTo: {
       outage: 'In an outage sent to a partner.',
       header: 'In an outage sent to a partner, with the header Enable-Failover: true.',

@@ -26,7 +26,6 @@ const OwnerAlerts = () => {
   const error = alerts.error.value ?? options.error.value
   return (
     <>
-      <p class="lead">{text.how}</p>
       <Notice text={error} />
       {found === undefined || options.data.value === undefined ? (
         error === undefined && <Skeleton height={20} />

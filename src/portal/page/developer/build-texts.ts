@@ -5,6 +5,7 @@ export const buildTexts = {
     another: 'Another key',
     help: 'Paste one of your keys. It is kept in this tab only, until you close it.',
     madeWith: 'The request was made with',
+    accepts: 'Accepts only',
     toChoose: 'in this tab, and it can be chosen here.',
   },
   tryIt: {
@@ -23,7 +24,6 @@ export const buildTexts = {
     response: 'Response',
     roundTrip: 'round trip',
     showRequest: 'Show in Requests',
-    withLatency: ', with the latency: the time in the gateway alone',
     decoded: 'Decoded',
     docs: 'About the method',
     history: 'Recent calls',

@@ -58,7 +58,6 @@ export const Answer = ({
           <a href={`/requests?${new URLSearchParams({ search: requestId })}`} onClick={followLink}>
             {text.showRequest}
           </a>
-          {text.withLatency}
         </p>
       )}
     </section>

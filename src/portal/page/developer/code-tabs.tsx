@@ -25,7 +25,7 @@ export const CodeTabs = ({ samples, secret, before = [], after = [] }: CodeTabsP
     id: sample.language.replace('.', '-'),
     title: sample.language,
     content: (isSecretShown: boolean) => (
-      <CopyCode text={sample.code} secret={secret} isSecretShown={isSecretShown} label={sample.language} />
+      <CopyCode text={sample.code} secret={secret} isSecretShown={isSecretShown} label={sample.language} language={sample.language} />
     ),
   }))
   return (
@@ -52,7 +52,7 @@ export const MaskedKey = ({ secret, children }: MaskedKeyProps) => {
     <>
       {children(isShown)}
       {secret !== undefined && (
-        <p>
+        <p class="show-key">
           <button type="button" class="quiet small" onClick={() => show(!isShown)}>
             {isShown ? hideKey : showKey}
           </button>

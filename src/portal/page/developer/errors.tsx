@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { ErrorCount, AccountErrors, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { maxGroups } from '../components/chart.tsx'
-import { WhenLoaded, WhileRead } from '../components/controls.tsx'
+import { WhenLoaded, WhileRead, WithCode } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
@@ -136,13 +136,18 @@ interface MessagesProps {
 /** The most frequent ones that are logged, or else what the outcome means. */
 const Messages = ({ error, nameOfKey }: MessagesProps) => {
   const { outcome, message, messages, messageCount, loggedRequests } = error
-  if (messages.length === 0) return <span class="row-name">{message}</span>
+  if (messages.length === 0)
+    return (
+      <span class="row-name">
+        <WithCode text={message} />
+      </span>
+    )
   return (
     <>
       {messages.map(told => (
         <div key={`${told.message} ${told.method}`} class="message">
           <a class="row-name" href={linkToRequests(outcome, told)} onClick={followLink}>
-            {told.message}
+            <WithCode text={told.message} />
           </a>
           <p class="help">
             {formatNumber(told.requests)} {developerTexts.of} {formatNumber(loggedRequests)} {text.loggedRequests} ·{' '}
@@ -210,7 +215,7 @@ const AllMessages = ({ error: { outcome }, nameOfKey, onClose }: MessagesProps &
                   title: text.message,
                   cell: row => (
                     <a class="row-name" href={linkToRequests(outcome, row)} onClick={followLink}>
-                      {row.message}
+                      <WithCode text={row.message} />
                     </a>
                   ),
                 },

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { Badge } from '../components/badge.tsx'
@@ -51,6 +51,7 @@ interface FirstRunProps extends NoCallsProps {
 const FirstRun = ({ keys, hasCalls, networks, onCreated }: FirstRunProps) => {
   const active = keys.filter(({ state }) => state === 'active')
   const created = newKey.value
+  const before = useRef(created).current
   const unsaved = created === undefined || created.id === savedKey.value || hasCalls ? undefined : created
   const known = created ?? active.find(findKey)
   const hasKey = unsaved === undefined && (created !== undefined || active.length > 0)
@@ -70,7 +71,7 @@ const FirstRun = ({ keys, hasCalls, networks, onCreated }: FirstRunProps) => {
       <ol class="steps">
         <Step title={text.createKey} state={hasKey ? 'done' : 'current'}>
           {unsaved !== undefined ? (
-            <SaveKey created={unsaved} />
+            <SaveKey created={unsaved} isNew={unsaved !== before} />
           ) : hasKey ? (
             <p class="lead">
               {text.hasKey} {(created === undefined ? active : [created]).map(({ name, hint }) => `${name} …${hint}`).join(', ')}
@@ -140,11 +141,11 @@ const Step = ({ title, state, children }: StepProps) => (
   </li>
 )
 
-const SaveKey = ({ created: { id, key } }: { readonly created: IssuedKey }) => {
+const SaveKey = ({ created: { id, key }, isNew }: { readonly created: IssuedKey; readonly isNew: boolean }) => {
   const goOn = (): void => void (savedKey.value = id)
   return (
     <>
-      <ShownOnce help={developerTexts.keys.saveNow} text={key} label={developerTexts.keys.newKey} onCopied={goOn} />
+      <ShownOnce isNew={isNew} help={developerTexts.keys.saveNow} text={key} label={developerTexts.keys.newKey} onCopied={goOn} />
       <p>
         <button type="button" class="quiet" onClick={goOn}>
           {developerTexts.keys.saved}

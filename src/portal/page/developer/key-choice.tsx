@@ -23,6 +23,14 @@ interface KeyChoiceProps {
 export const keyOfAccount = (key: string, keys: KeysById): OwnKeyJson | undefined =>
   [...keys.values()].find(({ hint }) => key.endsWith(hint))
 
+/** `Origins: https://dapp.example`, of each limit that the key has. */
+const acceptedBy = (key: OwnKeyJson | undefined): readonly string[] =>
+  key === undefined
+    ? []
+    : (['networks', 'methods', 'origins', 'ips'] as const)
+        .filter(name => key[name].length > 0)
+        .map(name => `${developerTexts.keys.short[name].replace(/^[A-Z](?=[a-z])/, first => first.toLowerCase())} ${key[name].join(', ')}`)
+
 /** One of the keys that the tab knows, by name; or another one, which is typed once. */
 export const KeyChoice = ({ keys, wanted }: KeyChoiceProps) => {
   const isTyping = useSignal(false)
@@ -35,6 +43,7 @@ export const KeyChoice = ({ keys, wanted }: KeyChoiceProps) => {
   }, [found])
   const isKnown = !isTyping.value && knownKeys.value.includes(tabKey.value)
   const nameOf = (key: string): string => nameOfKey(keyOfAccount(key, keys) ?? { name: '', hint: key.slice(-4) })
+  const accepted = isKnown ? acceptedBy(keyOfAccount(tabKey.value, keys)) : []
   const choose = (key: string): void => void ([isTyping.value, tabKey.value] = [key === '', key])
   return (
     <>
@@ -44,6 +53,7 @@ export const KeyChoice = ({ keys, wanted }: KeyChoiceProps) => {
           options={[...knownKeys.value.map(value => ({ value, label: nameOf(value) })), { value: '', label: text.another }]}
           value={isKnown ? tabKey.value : ''}
           onChange={choose}
+          help={accepted.length > 0 ? `${text.accepts} ${accepted.join('; ')}` : undefined}
         />
       )}
       {!isKnown && (

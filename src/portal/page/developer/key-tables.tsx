@@ -4,6 +4,7 @@ import type { OwnKeyJson } from '../../routes/keys.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { now } from '../clock.ts'
 import { AllowedByKey, describeKeyRate } from '../components/allowed-by-key.tsx'
+import { Badge } from '../components/badge.tsx'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Bar, Sparkline, toneOfUse } from '../components/figure.tsx'
@@ -13,7 +14,7 @@ import { Table } from '../components/table.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
 import { formatCalls, formatHourOfUse, formatNumber, formatSince, formatTime } from '../format.ts'
 import { developerTexts } from './developer-texts.ts'
-import { namesWithoutRates } from './rate-limits.tsx'
+import { namesWithoutRates } from './rate-limits.ts'
 
 const text = developerTexts.keys
 
@@ -118,13 +119,19 @@ const KeyTable = ({ caption, keys, use, networks, mayChange, onChanged, onChange
         ? [
             {
               title: text.actions,
-              cell: (key: OwnKeyJson) => <KeyActions apiKey={key} onChanged={onChanged} onChange={() => onChange(key.id)} />,
+              cell: (key: OwnKeyJson) => (
+                <KeyActions apiKey={key} use={describeUse(key, use)} onChanged={onChanged} onChange={() => onChange(key.id)} />
+              ),
             },
           ]
         : []),
     ]}
   />
 )
+
+/** `1,234 calls since Jan 31, 14:00 UTC`. */
+const describeUse = ({ id }: OwnKeyJson, { times, groups }: KeysUse): string =>
+  `${formatCalls(groups.find(({ name }) => name === id)?.calls ?? 0)} ${formatSince(times[0] ?? '')}`
 
 const LastUse = ({ apiKey, use: { times, groups } }: { readonly apiKey: OwnKeyJson; readonly use: KeysUse }) => {
   const calls = groups.find(({ name }) => name === apiKey.id)
@@ -184,16 +191,19 @@ const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst, netwo
     )}
     {rate !== null && (
       <p class="help">
-        {describeKeyRate({ rate, burst })}
-        {networks !== undefined && describeUnlimited(networks.filter(each => allowed.length === 0 || allowed.includes(each.name)))}
+        {describeKeyRate({ rate, burst })}{' '}
+        {networks !== undefined && <NotEnforced on={networks.filter(each => allowed.length === 0 || allowed.includes(each.name))} />}
       </p>
     )}
   </>
 )
 
 /** Where the rate of a key has no effect. */
-const describeUnlimited = (networks: readonly NetworkJson[]): string => {
-  const unlimited = namesWithoutRates(networks)
-  if (unlimited.length === 0) return ''
-  return `; ${unlimited.length === networks.length ? text.notApplied : `${text.notOn} ${unlimited.join(', ')}`}`
+const NotEnforced = ({ on }: { readonly on: readonly NetworkJson[] }) => {
+  const names = namesWithoutRates(on)
+  return names.length === 0 ? null : (
+    <Badge tone="warn" isLabel>
+      {names.length === on.length ? text.notEnforced : `${text.notEnforcedOn} ${names.join(', ')}`}
+    </Badge>
+  )
 }

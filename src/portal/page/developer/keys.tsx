@@ -1,6 +1,6 @@
 import { signal, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import type { PortalMethod } from '../../portal-services.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
@@ -16,11 +16,10 @@ import type { KeyOptions } from '../components/key-form.tsx'
 import { get, request, useRequest } from '../request.ts'
 import { developerTexts } from './developer-texts.ts'
 import { session } from './developer-session.ts'
-import { nameOfKey } from './key-names.ts'
 import { KeyTables } from './key-tables.tsx'
 import type { KeysUse } from './key-tables.tsx'
 import { ShowNewKey } from './new-key.tsx'
-import { RateWithoutEffect, namesWithoutRates } from './rate-limits.tsx'
+import { namesWithoutRates } from './rate-limits.ts'
 import { forgetKey, newKey, showNewKey } from './tab-key.ts'
 
 const text = developerTexts.keys
@@ -45,6 +44,7 @@ export const Keys = () => {
   const usage = useRequest<UsageAnswer>('/usage?by=key&range=24h')
   const networks = useRequest<readonly NetworkJson[]>(keys.data.value?.some(({ rate }) => rate !== null) ? '/networks' : undefined)
   const changed = useSignal<string | undefined>(undefined)
+  const before = useRef(newKey.peek()).current
   // The dialog belongs to this page.
   useEffect(() => () => void (isCreating.value = false), [])
   const onChanged = (answer: KeyAnswer): void => {
@@ -61,7 +61,7 @@ export const Keys = () => {
     <>
       {!mayChange() && <p class="lead">{text.viewerOnly}</p>}
       {/* There before the key: a region that comes with its text is not announced everywhere. */}
-      <div role="status">{newKey.value !== undefined && <ShowNewKey created={newKey.value} />}</div>
+      <div role="status">{newKey.value !== undefined && <ShowNewKey created={newKey.value} isNew={newKey.value !== before} />}</div>
       <WhenLoaded from={keys}>
         {found => (
           <>
@@ -70,17 +70,14 @@ export const Keys = () => {
                 {text.noneHelp}
               </EmptyState>
             ) : (
-              <>
-                <KeyRates keys={found} networks={networks.data.value ?? []} />
-                <KeyTables
-                  keys={found}
-                  use={usage.data.value ?? noUse}
-                  networks={networks.data.value}
-                  mayChange={mayChange()}
-                  onChanged={onChanged}
-                  onChange={id => (changed.value = id)}
-                />
-              </>
+              <KeyTables
+                keys={found}
+                use={usage.data.value ?? noUse}
+                networks={networks.data.value}
+                mayChange={mayChange()}
+                onChanged={onChanged}
+                onChange={id => (changed.value = id)}
+              />
             )}
             {found
               .filter(({ id }) => id === changed.value)
@@ -100,28 +97,6 @@ export const Keys = () => {
     </>
   )
 }
-
-interface KeyRatesProps {
-  readonly keys: readonly OwnKeyJson[]
-  readonly networks: readonly NetworkJson[]
-}
-
-/** Of keys whose calls are not refused anyway. */
-const KeyRates = ({ keys, networks }: KeyRatesProps) => {
-  const unlimited = keys
-    .filter(({ state, rate }) => state === 'active' && rate !== null)
-    .map(key => ({ key, names: unlimitedOf(key, networks) }))
-    .filter(({ names }) => names.length > 0)
-  return (
-    <RateWithoutEffect
-      networks={[...new Set(unlimited.flatMap(({ names }) => names))]}
-      of={`${developerTexts.rateLimits.ofKeys} ${unlimited.map(({ key }) => nameOfKey(key)).join(', ')}`}
-    />
-  )
-}
-
-const unlimitedOf = ({ networks: allowed }: OwnKeyJson, networks: readonly NetworkJson[]): readonly string[] =>
-  namesWithoutRates(networks).filter(name => allowed.length === 0 || allowed.includes(name))
 
 /** The networks, and the methods of all of them, once they are known: until then, anything may be typed. */
 const WithKeyOptions = ({ children }: { children(options: KeyOptions): ComponentChildren }) => {
@@ -143,6 +118,6 @@ const readKeyOptions = async (): Promise<KeyOptions> => {
   return {
     networks,
     methods: [...new Set(methods.flat().map(({ name }) => name))].toSorted(),
-    limitsRates: namesWithoutRates(found).length < found.length,
+    withoutRates: namesWithoutRates(found),
   }
 }

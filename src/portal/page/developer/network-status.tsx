@@ -7,7 +7,7 @@ import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Facts } from '../components/facts.tsx'
-import { formatAge, formatAgeSince, formatDuration, formatMoment, formatNumber, formatShare } from '../format.ts'
+import { formatAge, formatAgeSince, formatDay, formatDuration, formatMoment, formatNumber, formatShare } from '../format.ts'
 import { developerTexts } from './developer-texts.ts'
 
 const text = developerTexts.networks
@@ -20,8 +20,10 @@ export const NetworksSummary = ({ networks }: { readonly networks: readonly Netw
   if (problems.length === 0) {
     if (idle.length === 0) return <Banner tone="ok" title={text.allOk} />
     return (
-      <Banner tone="info" title={text.noneKnown}>
-        {idle.join(', ')} {idle.length === 1 ? text.isIdle : text.areIdle}
+      <Banner tone="ok" title={text.noneKnown}>
+        <span title={text.whenChecked}>
+          {text.notInUse} {idle.join(', ')}
+        </span>
       </Banner>
     )
   }
@@ -62,6 +64,16 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
         </div>
       )}
       {found.length === 0 && <EmptyState icon="search" title={developerTexts.nothingFound} />}
+      {found.some(({ outageDays }) => outageDays !== null) && (
+        <ul class="legend of-days" aria-label={text.uptime}>
+          {dayTones.map(({ tone, label }) => (
+            <li key={tone}>
+              <span class={`swatch ${tone}`} />
+              {label}
+            </li>
+          ))}
+        </ul>
+      )}
       {found.map(network => (
         <section key={network.name} class="card network" aria-label={network.name}>
           <div class="heading">
@@ -77,6 +89,13 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
     </>
   )
 }
+
+const dayTones = [
+  { tone: 'ok', label: text.dayTones.ok },
+  { tone: 'warn', label: text.dayTones.warn },
+  { tone: 'danger', label: text.dayTones.danger },
+  { tone: 'unobserved', label: text.dayTones.unobserved },
+]
 
 /** When it was not in order, and for how long; what was not observed had nothing that could be told. */
 const Incidents = ({ network: { incidents, observedSeconds } }: { readonly network: NetworkStatusJson }) => {
@@ -127,7 +146,11 @@ const shownDays = 90
 const dayMs = 1_000 * daySeconds
 
 /** A bar for each day: how much of it had an outage that was seen. Its share is of the time that was observed. */
-const Uptime = ({ network: { outageDays, outagesSince, unobservedDays, observedSeconds } }: { readonly network: NetworkStatusJson }) => {
+const Uptime = ({
+  network: { incidents, outageDays, outagesSince, unobservedDays, observedSeconds },
+}: {
+  readonly network: NetworkStatusJson
+}) => {
   if (outageDays === null || outagesSince === null || observedSeconds === null) return null
   const today = Math.floor(now.value / dayMs)
   const first = today - shownDays + 1
@@ -138,10 +161,23 @@ const Uptime = ({ network: { outageDays, outagesSince, unobservedDays, observedS
   // An outage is known from its beginning on, and at once; that it was observed, a little later.
   const observed = Math.max(lost, observedSeconds.last90Days)
   const elapsed = (now.value - observedFrom * dayMs) / 1_000
-  const days = outageDays.map(({ date, downSeconds, stalledSeconds }) => ({
-    tone: downSeconds > 0 ? 'danger' : 'warn',
-    ...{ left: shareOfDays(dayOf(date) - first), width: undefined, title: `${date}: ${formatAge((downSeconds + stalledSeconds) * 1_000)}` },
-  }))
+  // Of the last 24 hours alone it is known when there were fewer or slow nodes.
+  const reduced = incidents
+    .filter(({ state }) => state === 'degraded')
+    .map(({ began, ended }) => {
+      const start = Math.max(Date.parse(began), now.value - dayMs)
+      return { date: new Date(start).toISOString().slice(0, 10), ms: (ended === null ? now.value : Date.parse(ended)) - start }
+    })
+    .filter(({ ms }) => ms > 0)
+  const reducedMs = reduced.reduce((sum, { ms }) => sum + ms, 0)
+  const days = [
+    ...[...new Set(reduced.map(({ date }) => date))]
+      .filter(date => !outageDays.some(day => day.date === date))
+      .map(date => ({ date, tone: 'warn', what: text.dayTones.warn })),
+    ...outageDays.map(({ date, downSeconds, stalledSeconds }) => ({
+      ...{ date, tone: downSeconds > 0 ? 'danger' : 'warn', what: formatAge((downSeconds + stalledSeconds) * 1_000) },
+    })),
+  ].map(({ date, tone, what }) => ({ tone, left: shareOfDays(dayOf(date) - first), width: undefined, title: `${date}: ${what}` }))
   const unknown = [...(observedFrom > first ? [{ from: first, to: observedFrom - 1, title: '' }] : []), ...gaps].map(
     ({ from, to, title }) => ({
       ...{ tone: 'unobserved', left: shareOfDays(from - first), width: shareOfDays(to + 1 - from), title: `${title}: ${text.noData}` },
@@ -155,7 +191,9 @@ const Uptime = ({ network: { outageDays, outagesSince, unobservedDays, observedS
         {observed === 0
           ? text.noData
           : lost === 0
-            ? text.noIncidents
+            ? reducedMs === 0
+              ? text.noIncidents
+              : `${text.noOutages}; ${text.degradedFor} ${formatAge(reducedMs)}`
             : `${formatAge(lost * 1_000)} ${text.ofOutage}, ${formatShare(observed - lost, observed)} ${text.withoutOutage}`}
         {observed > 0 && unobserved > 0 && `; ${text.noCalls} ${formatNumber(unobserved)} ${unobserved === 1 ? text.day : text.days}`}
       </p>
@@ -164,6 +202,10 @@ const Uptime = ({ network: { outageDays, outagesSince, unobservedDays, observedS
           <span key={title} class={tone} style={{ left, width }} title={title} />
         ))}
       </div>
+      <p class="help spread" aria-hidden="true">
+        <span>{formatDay(new Date(first * dayMs))}</span>
+        <span>{text.today}</span>
+      </p>
     </section>
   )
 }

@@ -1,12 +1,13 @@
 import type { NetworkJson } from '../../routes/networks.ts'
-import { CopyText, WhenLoaded } from '../components/controls.tsx'
+import { WhenLoaded } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { useRequest } from '../request.ts'
 import { developerTexts } from './developer-texts.ts'
+import { Urls } from './endpoints.tsx'
 import { NetworkList, NetworksSummary } from './network-status.tsx'
 import { KeyChoice, keyOfAccount } from './key-choice.tsx'
 import { useKeyNames } from './key-names.ts'
-import { keyPlaceholder, knownKeys, validKey } from './tab-key.ts'
+import { knownKeys, validKey } from './tab-key.ts'
 
 const text = developerTexts.networks
 
@@ -37,20 +38,5 @@ export const Networks = () => {
         </>
       )}
     </WhenLoaded>
-  )
-}
-
-interface UrlsProps {
-  readonly network: NetworkJson
-  readonly secret: string | undefined
-}
-
-const Urls = ({ network: { name, http, ws }, secret }: UrlsProps) => {
-  const key = secret ?? keyPlaceholder
-  return (
-    <div class="urls" key={key}>
-      <CopyText text={`${http}/v3/${key}`} secret={secret} label={`${text.http} ${name}`} />
-      <CopyText text={`${ws}/ws/v3/${key}`} secret={secret} label={`${text.ws} ${name}`} />
-    </div>
   )
 }

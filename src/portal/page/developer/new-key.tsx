@@ -9,13 +9,19 @@ import { UseKey } from './use-key.tsx'
 
 const text = developerTexts.keys
 
+interface ShowNewKeyProps {
+  readonly created: IssuedKey
+  /** Since the page is shown. */
+  readonly isNew: boolean
+}
+
 /** A key that was just created, with its URLs: it is shown this once. */
-export const ShowNewKey = ({ created }: { readonly created: IssuedKey }) => (
+export const ShowNewKey = ({ created, isNew }: ShowNewKeyProps) => (
   <section class="card new-key" aria-label={text.newKey} data-testid="new-key">
     <h2>
       {text.newKey}: {created.name}
     </h2>
-    <ShownOnce help={text.saveNow} text={created.key} label={text.newKey} />
+    <ShownOnce isNew={isNew} help={text.saveNow} text={created.key} label={text.newKey} />
     <UseKey
       networks={useRequest<readonly NetworkJson[]>('/networks')}
       pickNetwork={usePreferredNetwork()}

@@ -6,7 +6,7 @@ import type { AccountErrors, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
 import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
-import { NotLoaded, WhenLoaded } from '../components/controls.tsx'
+import { NotLoaded, WhenLoaded, WithCode } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Bar, Figure } from '../components/figure.tsx'
 import { Outcome } from '../components/request-facts.tsx'
@@ -31,6 +31,7 @@ import { Advice } from './advice.tsx'
 import { developerTexts } from './developer-texts.ts'
 import { needsForecast } from './account-banner.tsx'
 import { account, loadAccount } from './developer-session.ts'
+import { Endpoints } from './endpoints.tsx'
 import { NoCalls } from './first-run.tsx'
 import { isGuideOpen } from './tab-key.ts'
 import { StateBadge } from '../components/network-state.tsx'
@@ -165,6 +166,7 @@ const LastDay = ({ account: { hours }, usage, networks }: LastDayProps) => (
       <TopMethods usage={usage} since={sinceOf(hours)} />
       <NetworkStates networks={networks} />
     </div>
+    {networks.data.value !== undefined && <Endpoints networks={networks.data.value} />}
   </>
 )
 
@@ -210,13 +212,16 @@ const WhatFailed = ({ since }: { readonly since: string }) => {
       <WhenLoaded from={errors} skeleton={<Skeleton lines={2} />}>
         {({ errors: found }) => (
           <ul class="ranking">
-            {found.slice(0, maxOutcomes).map(({ outcome, code, calls, methods, advice }) => (
+            {found.slice(0, maxOutcomes).map(({ outcome, code, calls, methods, message, messages, advice }) => (
               <li key={outcome}>
                 <Outcome shown={{ outcome, code, isSlow: false }} />
                 <a href={`/requests?${new URLSearchParams({ outcome })}`} onClick={followLink}>
                   {formatCalls(calls)}
                   <span class="unseen"> {formatOutcome(outcome)}</span>
                 </a>
+                <p class="said">
+                  <WithCode text={messages[0]?.message ?? message} />
+                </p>
                 <p class="help">
                   {methods.slice(0, maxMethods).map(({ method, calls }) => (
                     <Fragment key={method}>

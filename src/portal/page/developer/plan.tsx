@@ -19,7 +19,7 @@ import { developerTexts } from './developer-texts.ts'
 import { account } from './developer-session.ts'
 import { describeLimits, summaryOf } from './method-summaries.ts'
 import { usePreferredNetwork } from './preferred-network.ts'
-import { RateWithoutEffect, namesWithoutRates } from './rate-limits.tsx'
+import { namesWithoutRates } from './rate-limits.ts'
 
 const text = accountTexts.plan
 
@@ -54,7 +54,11 @@ const Plans = ({ networks }: PlansProps) => {
   if (current === undefined) return <Skeleton height={5.5} />
   return (
     <>
-      {current.plan.rate !== null && <RateWithoutEffect networks={namesWithoutRates(networks)} of={developerTexts.rateLimits.ofPlan} />}
+      {current.plan.rate !== null && namesWithoutRates(networks).length > 0 && (
+        <p class="lead">
+          {text.ratesNotEnforced} {namesWithoutRates(networks).join(', ')}.
+        </p>
+      )}
       <OwnPlan account={current} networks={networks} />
       {current.billingUrl !== null && (
         <p>
@@ -87,7 +91,7 @@ const OwnPlan = ({ account: { plan, hasOwnCredits, refusals }, networks }: PlanP
     <Figure
       label={text.forwarding}
       value={formatForwarding(plan)}
-      note={`${text.forwardingHelp} ${text.othersFail} (${formatRefusal(refusals.unavailable)}).`}
+      note={plan.forwarding ? `${text.onlyLogs} (${formatRefusal(refusals.unavailable)})` : formatRefusal(refusals.unavailable)}
     />
     <Figure label={developerTexts.keys.rate} value={formatRate(plan, networks)} note={describeRate(plan, networks)} />
   </div>
@@ -149,9 +153,7 @@ const PlanComparison = ({ account: { account, plan: own, offeredPlans }, network
               <>
                 {formatNumber(dailyCredits)}
                 {dailyCredits !== null && own.dailyCredits !== null && dailyCredits > own.dailyCredits && (
-                  <p class="help">
-                    {formatTimes(dailyCredits / own.dailyCredits)} {text.timesYours}
-                  </p>
+                  <p class="help">{formatTimes(dailyCredits / own.dailyCredits)}×</p>
                 )}
               </>
             ),

@@ -3,7 +3,8 @@ import type { RequestJson } from '../../request-json.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import type { RequestLogJson, RequestPageJson } from '../../routes/requests.ts'
 import { now } from '../clock.ts'
-import { CopyCode, SearchField, WhenLoaded, WhileRead } from '../components/controls.tsx'
+import { Banner } from '../components/banner.tsx'
+import { CopyCode, SearchField, WhenLoaded, WhileRead, WithCode } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
@@ -30,7 +31,7 @@ import { TryCallLink } from './try-call-link.tsx'
 const text = developerTexts.requests
 
 /** Kinds that are chosen often; any other outcome is a filter too. */
-const kinds = (['', 'failed', 'slow', 'ok'] as const).map(value => ({ value, label: value === '' ? text.all : formatOutcome(value) }))
+const kinds = (['', 'failed', 'slow', 'ok'] as const).map(value => ({ value, label: value === '' ? text.allLogged : formatOutcome(value) }))
 
 /** Somebody has just made a call, and waits for it. */
 const refreshIntervalMs = 4_000
@@ -44,18 +45,13 @@ export const Requests = () => {
   const shownId = query.value.get('show')
   const shown = page.data.value?.requests.find(({ id }) => id === shownId)
   const outcome = query.value.get('outcome') ?? ''
-  const { methods = [], networks = [], keys: keyIds = [], requestCount = 0, log } = page.data.value ?? {}
+  const { methods = [], networks = [], keys: keyIds = [], requestCount = 0 } = page.data.value ?? {}
   const exportAll = async () => {
     const requests = await readAll(search.value)
     return { json: requests, rows: requests.map(each => rowOf(each, keys)) }
   }
   return (
     <>
-      {log !== undefined && (
-        <p class="lead">
-          {whatIsLogged(log)} {keptFor(log)}
-        </p>
-      )}
       <div class="controls">
         <Segments
           label={developerTexts.usage.outcome}
@@ -127,10 +123,9 @@ const rowOf = (shown: RequestJson, { byId }: ReturnType<typeof useKeyNames>) => 
   return [time, requestId, method, network, name, hint, key, ...rowMembers.map(member => shown[member] ?? '')]
 }
 
-const whatIsLogged = ({ slowMs }: RequestLogJson): string => `${text.loggedFrom} ${formatLatency(slowMs)} ${text.loggedRate} ${text.sample}`
-
-const keptFor = ({ retentionHours }: Pick<RequestLogJson, 'retentionHours'>): string =>
-  `${text.keptFor} ${formatNumber(retentionHours)} ${text.hours}.`
+/** `are logged: …`, of calls; the dialog has the rates. */
+const whatIsLogged = ({ slowMs, retentionHours }: RequestLogJson): string =>
+  `${text.areLogged} (${formatLatency(slowMs)} ${text.orMore}), ${text.sample} ${formatNumber(retentionHours)} h.`
 
 /** Anything but which request is shown. */
 const isFiltered = (): boolean => [...query.value.keys()].some(name => name !== 'show')
@@ -142,20 +137,21 @@ interface RequestListProps {
 
 const open = ({ id }: RequestJson): void => changeQuery({ show: id })
 
-/** What is listed, of what was logged, of all calls. */
-const Counts = ({ page: { requests, requestCount, offset, calls } }: Pick<RequestListProps, 'page'>) => (
+/** How many of all calls were logged, and which. */
+const Counts = ({ page: { log, requestCount, calls } }: Pick<RequestListProps, 'page'>) => (
   <p class="lead">
-    {text.logged} {formatNumber(offset + 1)}–{formatNumber(offset + requests.length)} {developerTexts.of} {formatNumber(requestCount)}
     {/* What was logged is known some seconds before it is counted. */}
-    {calls !== null && calls >= requestCount && (
+    {calls !== null && calls >= requestCount ? (
       <>
-        {' · '}
-        {text.allCalls} {formatNumber(calls)}, {text.countedOn}{' '}
+        {formatNumber(requestCount)} {developerTexts.of}{' '}
         <a href={linkWithFilters('/usage')} onClick={followLink}>
-          {developerTexts.pages.usage}
+          {formatNumber(calls)} {developerTexts.calls.toLowerCase()}
         </a>
       </>
-    )}
+    ) : (
+      developerTexts.calls
+    )}{' '}
+    {whatIsLogged(log)}
   </p>
 )
 
@@ -183,7 +179,7 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
           )
         }
       >
-        {isFiltered() ? <WhyMissing log={log} /> : undefined}
+        {isFiltered() ? <WhyMissing log={log} /> : `${developerTexts.calls} ${whatIsLogged(log)}`}
       </EmptyState>
     )
   return (
@@ -217,7 +213,7 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
                 <Outcome shown={row} />
                 {row.message !== null && (
                   <p class="help told" title={row.message}>
-                    {row.message}
+                    <WithCode text={row.message} />
                   </p>
                 )}
               </>
@@ -235,6 +231,10 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
         ]}
       />
       <div class="pager">
+        <span>
+          {formatNumber(page.offset + 1)}–{formatNumber(page.offset + requests.length)} {developerTexts.of}{' '}
+          {formatNumber(page.requestCount)}
+        </span>
         {query.value.has('after') && (
           <button type="button" class="quiet" onClick={() => changeQuery({ after: '' })}>
             {text.newest}
@@ -287,7 +287,11 @@ const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
       {advice !== null && (
         <section aria-label={text.why}>
           <h3>{text.why}</h3>
-          {message !== null && <p data-testid="message">{message}</p>}
+          {message !== null && (
+            <p data-testid="message">
+              <WithCode text={message} />
+            </p>
+          )}
           <h3>{developerTexts.errors.advice}</h3>
           <p data-testid="why">
             <Advice text={advice} />
@@ -355,6 +359,11 @@ const LoadedCode = ({ network: name, method, params, secret }: RequestCodeProps)
   </WhenLoaded>
 )
 
+type LogSetting = RequestLogJson['setting']
+
+/** The most first. */
+const logSettings: readonly LogSetting[] = ['on', 'withoutParams', 'off']
+
 interface LogSettingsProps {
   readonly log: RequestLogJson
   onSaved(): void
@@ -363,34 +372,61 @@ interface LogSettingsProps {
 
 const LogSettings = ({ log, onSaved, onClose }: LogSettingsProps) => {
   const isOwner = session.value?.person.role === 'owner'
-  const save = async (values: FormData): Promise<void> => {
-    await request('PATCH', '/requests', { setting: values.get('setting') })
+  const chosen = useSignal(log.setting)
+  const logged = useRequest<RequestPageJson>('/requests?limit=1').data.value?.requestCount
+  const isLess = logSettings.indexOf(chosen.value) > logSettings.indexOf(log.setting)
+  const deletes = isLess && logged !== 0
+  const save = async (): Promise<void> => {
+    // To save the same once more would delete what is logged.
+    if (chosen.value !== log.setting) await request('PATCH', '/requests', { setting: chosen.value })
     onSaved()
     onClose()
   }
   return (
     <Dialog title={text.whatIsLogged} onClose={onClose}>
       <p>
-        {whatIsLogged(log)} {text.perProcess} {text.always}
+        {developerTexts.calls} {whatIsLogged(log)} {text.rates} {text.perProcess} {text.always}
       </p>
       <p>
-        {keptFor(log)} {text.neverLogged}
+        {text.keptAtMost} {text.neverLogged}
       </p>
       {!log.isOffered && <p>{text.offByOperator}</p>}
       {log.isOffered && !log.offersParams && <p>{text.noParamsByOperator}</p>}
       {!isOwner && <p class="help">{text.ownersOnly}</p>}
       {isOwner && log.isOffered && (
-        <Form title={text.whatIsLogged} heading="none" button={developerTexts.alerts.save} send={save} onCancel={onClose}>
+        <Form
+          title={text.whatIsLogged}
+          heading="none"
+          button={deletes ? text.saveAndDelete : developerTexts.keys.save}
+          isDangerous={deletes}
+          send={save}
+          onCancel={onClose}
+        >
           {() => (
-            <fieldset class="choices">
-              <legend class="unseen">{text.whatIsLogged}</legend>
-              {(['on', 'withoutParams', 'off'] as const).map(value => (
-                <label key={value}>
-                  <input type="radio" name="setting" value={value} defaultChecked={value === log.setting} /> {text.settings[value]}
-                </label>
-              ))}
-              <p class="help">{text.lessRemoves}</p>
-            </fieldset>
+            <>
+              <fieldset class="choices">
+                <legend class="unseen">{text.whatIsLogged}</legend>
+                {logSettings.map(value => (
+                  <label key={value}>
+                    <input
+                      type="radio"
+                      name="setting"
+                      value={value}
+                      checked={value === chosen.value}
+                      onChange={() => (chosen.value = value)}
+                    />{' '}
+                    {text.settings[value]}
+                  </label>
+                ))}
+              </fieldset>
+              <div role="status">
+                {deletes && (
+                  <Banner tone="warn" title={logged === undefined ? text.lessDeletes : `${text.lessDeletes}: ${formatNumber(logged)}.`}>
+                    {text.cannotUndo}
+                  </Banner>
+                )}
+              </div>
+            </>
           )}
         </Form>
       )}

@@ -3,7 +3,7 @@ import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
-import { Chart, LineCharts, failedSeries, failureColor, groupColor, maxGroups } from '../components/chart.tsx'
+import { Chart, LineCharts, failedSeries, failureColor, groupColor, maxGroups, percentileColors } from '../components/chart.tsx'
 import type { ChartSeries } from '../components/chart.tsx'
 import { Select, WhenLoaded, WhileRead } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
@@ -12,17 +12,7 @@ import { Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import {
-  formatDay,
-  formatLatency,
-  formatNumber,
-  formatOutcome,
-  formatPercent,
-  formatShare,
-  formatSince,
-  formatSpan,
-  hourMs,
-} from '../format.ts'
+import { formatDay, formatLatency, formatNumber, formatOutcome, formatPercent, formatShare, formatSince, hourMs } from '../format.ts'
 import { isNarrow } from '../narrow.ts'
 import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
@@ -151,13 +141,13 @@ const Kept = ({ report: { times, end, step, keptFrom } }: Pick<UsageChartProps, 
   const [from = '', last] = [times[0], new Date(Date.parse(end) - 1)]
   const isMonth = ['thisMonth', 'lastMonth'].includes(query.value.get('range') ?? '')
   const isRunning = Date.parse(end) > now.value
-  const count = times.length - 1
-  const whole = count > 0 ? `${formatNumber(count)} ${text.whole[step][count === 1 ? 0 : 1]}, ` : ''
+  const range = query.value.get('range') ?? '24h'
+  const asked = (text.ranges as Readonly<Record<string, string>>)[range]
   return (
     <>
       {!isMonth && isRunning && (
         <p class="lead">
-          {`${developerTexts.calls} ${formatSince(from)}: ${whole}${formatSpan(times.at(-1) ?? '', Date.parse(end) - Date.parse(times.at(-1) ?? end))} ${developerTexts.soFar}.`}
+          {query.value.has('from') || asked === undefined ? `${developerTexts.calls} ${formatSince(from)}` : asked}. {text.running[step]}
         </p>
       )}
       {isMonth && (
@@ -214,6 +204,7 @@ export const UsageChart = ({ report: asked, measure, nameOf, title = text.titles
       title={title}
       times={times}
       end={end}
+      beginsAt={(times[0] ?? '') < (asked.times[0] ?? '') ? asked.times[0] : undefined}
       series={isLatency ? latencySeries(report) : measure === 'credits' ? creditSeries(report, nameOf) : callSeries(report, nameOf)}
       kind={isLatency ? 'lines' : 'columns'}
       limit={limit}
@@ -250,9 +241,9 @@ const toDays = ({ times, groups, total, ...rest }: UsageAnswer): UsageAnswer => 
 const failedId = 'failed'
 
 const latencySeries = ({ total: { points, p50Ms, p95Ms, p99Ms } }: UsageAnswer): readonly ChartSeries[] => [
-  { id: 'p50', name: text.p50, color: groupColor(0), points: points.p50Ms, ofRange: p50Ms },
-  { id: 'p95', name: text.p95, color: groupColor(2), points: points.p95Ms, ofRange: p95Ms },
-  { id: 'p99', name: text.p99, color: groupColor(4), points: points.p99Ms, ofRange: p99Ms },
+  { id: 'p50', name: text.p50, color: percentileColors.p50, points: points.p50Ms, ofRange: p50Ms },
+  { id: 'p95', name: text.p95, color: percentileColors.p95, points: points.p95Ms, ofRange: p95Ms },
+  { id: 'p99', name: text.p99, color: percentileColors.p99, points: points.p99Ms, ofRange: p99Ms },
 ]
 
 /** The groups with the most credits beside each other, where there are several. */

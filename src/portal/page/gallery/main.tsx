@@ -151,9 +151,17 @@ const Data = () => (
       rows={methods}
       columns={[
         { title: 'Time', narrow: 'end', cell: () => '14:05:09' },
-        { title: 'State', narrow: 'state', cell: row => <Badge tone={row.length > 8 ? 'ok' : 'danger'}>state</Badge> },
+        {
+          title: 'State',
+          narrow: 'state',
+          cell: row => (
+            <Badge tone={row.length > 8 ? 'ok' : 'danger'}>
+              <span>state</span>
+            </Badge>
+          ),
+        },
         { title: 'Method', narrow: 'name', cell: row => <code>{row}</code> },
-        { title: 'Key', narrow: 'rest', cell: row => `dApp of ${row.slice(4)}` },
+        { title: 'Key', narrow: 'rest', cell: row => row.slice(4) },
         { title: 'Duration', narrow: 'restEnd', isNumber: true, cell: () => '0.33 ms' },
         { title: 'Network', cell: () => 'ethereum-mainnet' },
         { title: 'Credits', isNumber: true, cell: () => '80' },

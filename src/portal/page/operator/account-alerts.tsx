@@ -4,7 +4,7 @@ import { AlertFields, Deliveries, Incidents, readChangedAlertFields } from '../c
 import { Checkbox, Notice, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { request, useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
+import { settingsTexts } from '../settings-texts.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.alerts
@@ -24,7 +24,11 @@ export const AccountAlerts = ({ path }: { readonly path: string }) => {
           <Incidents incidents={found.incidents} />
           <Settings alerts={found} path={path} onChanged={alerts.show} />
           {found.webhook !== null && <TestWebhook path={path} />}
-          {found.deliveries.length === 0 ? <p class="lead">{texts.alerts.nothingSent}</p> : <Deliveries deliveries={found.deliveries} />}
+          {found.deliveries.length === 0 ? (
+            <p class="lead">{settingsTexts.alerts.nothingSent}</p>
+          ) : (
+            <Deliveries deliveries={found.deliveries} />
+          )}
         </>
       )}
     </WhenLoaded>
@@ -54,22 +58,26 @@ const Settings = ({ alerts, path, onChanged }: SettingsProps) => {
   }
   return (
     <Form
-      title={texts.alerts.conditions}
-      button={texts.alerts.save}
+      title={settingsTexts.alerts.conditions}
+      button={settingsTexts.alerts.save}
       send={save}
-      success={() => texts.alerts.saved}
-      done={secret => secret !== null && <ShownOnce help={texts.alerts.saveSecret} text={secret} label={texts.alerts.secret} />}
+      success={() => settingsTexts.alerts.saved}
+      done={secret =>
+        secret !== null && <ShownOnce help={settingsTexts.alerts.saveSecret} text={secret} label={settingsTexts.alerts.secret} />
+      }
     >
       {errorOf => (
         <>
           <AlertFields alerts={alerts} errorOf={errorOf} />
-          <Checkbox label={texts.alerts.email} name="email" isChecked={alerts.email} />
+          <Checkbox label={settingsTexts.alerts.email} name="email" isChecked={alerts.email} />
           <Notice text={errorOf('email')} />
           <p class="help">
-            {alerts.mailReceivers.length === 0 ? text.noMailReceivers : `${texts.alerts.mailReceivers} ${alerts.mailReceivers.join(', ')}`}
+            {alerts.mailReceivers.length === 0
+              ? text.noMailReceivers
+              : `${settingsTexts.alerts.mailReceivers} ${alerts.mailReceivers.join(', ')}`}
           </p>
           <TextField
-            label={texts.alerts.webhook}
+            label={settingsTexts.alerts.webhook}
             name="webhook"
             help={text.webhookHelp}
             value={alerts.webhook?.url ?? ''}
@@ -85,14 +93,15 @@ const TestWebhook = ({ path }: { readonly path: string }) => {
   const outcome = useSignal('')
   const test = () =>
     request<{ readonly isDelivered: boolean; readonly status: string }>('POST', `${path}/alerts/test`).then(
-      ({ isDelivered, status }) => (outcome.value = `${isDelivered ? texts.alerts.testDelivered : texts.alerts.testFailed} ${status}`),
+      ({ isDelivered, status }) =>
+        (outcome.value = `${isDelivered ? settingsTexts.alerts.testDelivered : settingsTexts.alerts.testFailed} ${status}`),
       (reason: Error) => (outcome.value = reason.message),
     )
   return (
     <>
       <p>
         <button type="button" class="quiet" onClick={() => void test()}>
-          {texts.alerts.test}
+          {settingsTexts.alerts.test}
         </button>
       </p>
       <p role="status">{outcome.value}</p>

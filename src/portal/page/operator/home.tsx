@@ -5,7 +5,7 @@ import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
-import { LineCharts } from '../components/chart.tsx'
+import { LineCharts, percentileColors } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
@@ -16,9 +16,10 @@ import { Segments } from '../components/tabs.tsx'
 import { Facts } from '../components/facts.tsx'
 import type { Fact } from '../components/facts.tsx'
 import { now } from '../clock.ts'
-import { formatAge, formatHours, formatLatency, formatMoment, formatNumber, formatAlert, formatTime } from '../format.ts'
+import { formatAge, formatHours, formatLatency, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { connectionProblem, useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
+import { formatAlert } from '../components/format-alert.ts'
 import { texts } from '../texts.ts'
 import type { AcknowledgeProps } from './acknowledge.tsx'
 import { activityRanges, activityRangesMs, failedShareChart, line, rangeOf } from './activity-charts.ts'
@@ -395,8 +396,8 @@ const Charts = ({ started }: { readonly started: string | undefined }) => {
                   title: text.latency,
                   format: formatLatency,
                   series: [
-                    { id: 'p50', name: 'p50', points: calls.p50Ms, color: 'data' },
-                    { id: 'p95', name: 'p95', points: calls.p95Ms, color: 'series-2' },
+                    { id: 'p50', name: 'p50', points: calls.p50Ms, color: percentileColors.p50 },
+                    { id: 'p95', name: 'p95', points: calls.p95Ms, color: percentileColors.p95 },
                   ],
                 },
                 { title: text.creditsPerSecond, format: formatRate, series: [line(text.credits, calls.creditsPerSecond)] },
@@ -534,7 +535,10 @@ const Alerts = ({ accounts: { alerts } }: AccountsProps) => (
         rows={alerts}
         columns={[
           { title: text.account, cell: ({ account }) => <AccountLink {...account} /> },
-          { title: texts.alerts.alert, cell: alert => `${formatAlert(alert)} ${alert.period === null ? '' : text.periods[alert.period]}` },
+          {
+            title: texts.alert.title,
+            cell: alert => `${formatAlert(alert)} ${alert.period === null ? '' : text.periods[alert.period]}`,
+          },
           {
             title: text.state,
             cell: ({ channel, ...delivery }) => (

@@ -6,7 +6,7 @@ import { Dialog } from '../components/dialog.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { RoleSelect } from '../components/role-select.tsx'
 import { request } from '../request.ts'
-import { texts } from '../texts.ts'
+import { settingsTexts } from '../settings-texts.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.people
@@ -79,7 +79,7 @@ export const SignInLink = ({ path, person, onMade, onClose }: SignInLinkProps) =
         title={person === undefined ? text.add : text.makeLink}
         heading="none"
         send={create}
-        done={({ link }) => <ShownOnce help={texts.access.linkHelp} text={link} label={texts.access.link} />}
+        done={({ link }) => <ShownOnce help={settingsTexts.access.linkHelp} text={link} label={settingsTexts.access.link} />}
       >
         {errorOf =>
           person === undefined ? (
