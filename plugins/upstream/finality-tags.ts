@@ -53,11 +53,11 @@ export class FinalityTags {
   }
 
   /** The block of a reply to a request by the tag, which is reported. */
-  async #report(reply: Reply, request: Request, tag: FinalityTag, { name }: Target): Promise<number | undefined> {
+  async #report(reply: Reply, request: Request, tag: FinalityTag, target: Target): Promise<number | undefined> {
     const { heads, methods, results } = this.#services
     const method = methods.get(request.method)
     const block = isFailure(reply) || method === undefined ? undefined : reportedBlockOf(reply, request, method, results)?.number
-    if (block !== undefined) await heads.tags.report(name, tag, block)
+    if (block !== undefined) await heads.tags.report(heads.reporterOf(target), tag, block)
     return block
   }
 }

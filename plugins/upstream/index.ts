@@ -11,7 +11,7 @@ import {
 } from '../../src/plugin/internal.ts'
 import type { DirectHandler, MaybePromise, Heads } from '../../src/plugin/internal.ts'
 import { copyReply, definePlugin, isFailure, refuseWrongResult, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Call, CallContext, Explanation, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Explanation, Method, Reply, Request, Result, Services, Target } from '../../src/plugin/plugin.ts'
 import { checkResult, expectLogs } from './check-result.ts'
 import { normalizeError } from './normalize-error.ts'
 import { withinRate } from './node-query.ts'
@@ -110,7 +110,7 @@ const createRequester = (probeAfter: number | 'auto', services: Services) => {
       if (requested === undefined) return reply
       const checking =
         requested.result === 'blockNumber'
-          ? withReportedHeight(reply, target.name, heads)
+          ? withReportedHeight(reply, target, heads)
           : checkResult(reply, { method: requested, request, logs }, results)
       const checked = checking instanceof Promise ? await checking : checking
       if (isFailure(checked)) resultMemoryOf(reply)?.release()
@@ -148,14 +148,14 @@ const reportResult = (
 ): MaybePromise<Reply> => {
   if (isFailure(reply)) return reply
   const block = reportedBlockOf(reply, request, method, results)
-  return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block.number, block.hash), () => reply)
+  return block === undefined ? reply : thenMaybe(heads.reportHeight(heads.reporterOf(target), block.number, block.hash), () => reply)
 }
 
 /** The height that the node returned, or the greater height that callers have been given already. */
-const withReportedHeight = (result: Result, upstream: string, heads: Heads): MaybePromise<Reply> => {
+const withReportedHeight = (result: Result, target: Target, heads: Heads): MaybePromise<Reply> => {
   const height = parseJsonHexQuantity(toBuffer(result.result).toString('latin1'))
   if (height === undefined) return refuseWrongResult(result, 'the height is no number')
-  return thenMaybe(heads.reportHeight(upstream, height), reported =>
+  return thenMaybe(heads.reportHeight(heads.reporterOf(target), height), reported =>
     reported === height ? result : copyReply(result, { result: Buffer.from(`"${toHexQuantity(reported)}"`, 'latin1') }),
   )
 }

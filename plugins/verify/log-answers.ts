@@ -67,8 +67,9 @@ export class LogAnswers {
       if (bytes > this.#options.maxProofBytes) return undefined
     }
     const last = logs.at(-1)
+    const { heads } = this.#services
     if (last !== undefined)
-      await this.#services.heads.reportHeight(target.name, parseHexQuantity(last['blockNumber']) ?? 0, String(last['blockHash']))
+      await heads.reportHeight(heads.reporterOf(target), parseHexQuantity(last['blockNumber']) ?? 0, String(last['blockHash']))
     const result = await this.#options.turns.run(stringifySteps(logs))
     return { source: target.source, upstream: target.name, result, count: logs.length }
   }

@@ -49,6 +49,7 @@ const openPlugin = (methods: Readonly<Record<string, string>>, tip: ModelBlock) 
   const heads = {
     snapshot: { head: tip.number, reportedHeight: tip.number, headVersion: 0, finalizedBlockOf: () => undefined },
     hasBlock: () => true,
+    reporterOf: ({ name }: { readonly name: string }) => name,
     reportHeight: (_: string, height: number) => height,
     exclusionOf: () => undefined,
     headOf: () => undefined,

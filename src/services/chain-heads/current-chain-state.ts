@@ -89,6 +89,12 @@ export abstract class CurrentChainState {
     return getOrCreate(this.#chainChecks, fingerprintOf(target), newChainCheck)
   }
 
+  /** See Heads.reporterOf(). */
+  reporterOf(target: Target): string {
+    const named = this.targets.find(({ name }) => name === target.name)
+    return named === undefined || fingerprintOf(named) === fingerprintOf(target) ? target.name : ''
+  }
+
   /** Resolves, and soon, once one of the upstreams has passed the check of its chain, or all have failed it. */
   async whenChainChecked(): Promise<void> {
     const resultOf = (target: Target) => this.chainCheckOf(target).result

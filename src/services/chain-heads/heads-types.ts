@@ -125,7 +125,12 @@ export interface Heads {
    */
   chainCheckOf(target: Target): ChainCheck
   /**
-   * Records a height that the upstream answered to a caller. Returns the height that callers may be given, which does not go
+   * Under which upstream it is reported what this node has answered: its name; '', that of none, where a reload has given the name to another node,
+   * which may not have got so far.
+   */
+  reporterOf(target: Target): string
+  /**
+   * Records a height that the upstream, as reporterOf() names it, answered to a caller. Returns the height that callers may be given, which does not go
    * back. It is known at once, unless another process must acknowledge it first. On a development node it is what the upstream answered.
    * `hash`: of the block that the caller is told of.
    */

@@ -17,7 +17,7 @@ export interface TagState {
 
 /** What was reported of the blocks `safe` and `finalized`. */
 export interface ReportedTags {
-  /** Upstream answered that the tag names this block. Resolves when every worker knows. */
+  /** Upstream, as Heads.reporterOf() names it, answered that the tag names this block. Resolves when every worker knows. */
   report(upstream: string, tag: FinalityTag, block: number): MaybePromise<void>
   /** The number by which the upstream must be requested in place of the tag, as it is not known to have got so far; else undefined. */
   blockFor(upstream: string, tag: FinalityTag): number | undefined
@@ -115,12 +115,13 @@ export class TagTracker extends KnownTags implements ReportedTags {
 
   report(upstream: string, tag: FinalityTag, block: number): void {
     const { upstreams, reportedHeight } = this.#options
-    if (block > reportedHeight() || !upstreams().some(({ name }) => name === upstream)) return
+    if (block > reportedHeight() || (upstream !== '' && !upstreams().some(({ name }) => name === upstream))) return
     const others = upstreams().flatMap(({ name }) => (name === upstream ? [] : (this.heightOf(name, tag) ?? [])))
     const contradictions = others.filter(height => height < block - this.#maxLagBlocks).length
     if (contradictions > others.length - contradictions) return
     const answered = this.state.upstreams[upstream] ?? {}
-    this.#update(tag, block, { ...this.state.upstreams, [upstream]: { ...answered, [tag]: Math.max(block, answered[tag] ?? 0) } })
+    const ofUpstream = upstream !== '' && { [upstream]: { ...answered, [tag]: Math.max(block, answered[tag] ?? 0) } }
+    this.#update(tag, block, { ...this.state.upstreams, ...ofUpstream })
   }
 
   /** What another process has tracked until now, without what its upstreams have answered: there may be other nodes under their names. */

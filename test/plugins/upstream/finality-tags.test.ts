@@ -27,7 +27,15 @@ const openNode = (finalized: { number: number }, reported: number | null = 0x20,
       requests.push(request)
       return fakeResult(respond(request), { upstream: 'own', ...(request.method === 'eth_getLogs' && { count: 0 }) } as object)
     },
-    { clock, heads: { tags, pollIntervalMs: 500, reportHeight: (_name: string, height: number) => height } },
+    {
+      clock,
+      heads: {
+        tags,
+        pollIntervalMs: 500,
+        reporterOf: ({ name }: { readonly name: string }) => name,
+        reportHeight: (_name: string, height: number) => height,
+      },
+    },
   )
   const call = async (method: string, ...params: readonly Json[]) =>
     valueOrErrorCode(await send(fakeCall(method, params, { target: { ...fakeTarget, source } })))

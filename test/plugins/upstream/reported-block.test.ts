@@ -12,11 +12,11 @@ const block = { number: '0x10', hash, parentHash: hash }
 /** Requests the node, which returns the reply; resolves with the reported heights. */
 const reportedBy = async (method: string, params: readonly Json[], reply: Reply): Promise<readonly number[]> => {
   const reported: number[] = []
-  const reportHeight = (_upstream: string, height: number): number => {
-    reported.push(height)
+  const reportHeight = (upstream: string, height: number): number => {
+    if (upstream === 'reporter') reported.push(height)
     return height
   }
-  await openUpstream(async () => reply, { heads: { reportHeight } })(fakeCall(method, params))
+  await openUpstream(async () => reply, { heads: { reporterOf: () => 'reporter', reportHeight } })(fakeCall(method, params))
   return reported
 }
 
@@ -91,7 +91,7 @@ t.test('the answer is given only when every process has the block', async t => {
     acknowledge = () => resolve(16)
   })
   const respond = async () => fakeResult({ transactionHash: hash, ...position })
-  const send = openUpstream(respond, { heads: { reportHeight: () => acknowledged } })
+  const send = openUpstream(respond, { heads: { reporterOf: () => '', reportHeight: () => acknowledged } })
   let isAnswered = false
   const reply = send(fakeCall('eth_getTransactionReceipt', [hash])).then(() => {
     isAnswered = true

@@ -126,6 +126,7 @@ const requestLogs = async (
           finalizedBlockOf: () => (finalized < 0 ? undefined : { number: finalized, hash: hashOf(finalized) }),
         },
         tags: noTags,
+        reporterOf: ({ name }: { readonly name: string }) => name,
         reportHeight: (_upstream: string, height: number) => height,
       },
     },
@@ -490,7 +491,7 @@ t.test('5,000 addresses reach a node that accepts 1,000, without a maxParams', a
   const requests: Request[] = []
   let node = limitedNode(chain, { maxParams: 1000 })
   const send = openUpstream(async (_target, request) => (requests.push(request), node(request)), {
-    heads: { snapshot: { isFinal: () => true }, tags: noTags, reportHeight: () => 0 },
+    heads: { snapshot: { isFinal: () => true }, tags: noTags, reporterOf: () => '', reportHeight: () => 0 },
   })
   const countAddresses = async (filter: Filter, over: Partial<Target> = {}) => {
     requests.length = 0

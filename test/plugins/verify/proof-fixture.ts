@@ -94,6 +94,7 @@ export const openProofs = (
       hasWaited = true
       onWait?.(timeoutMs)
     },
+    reporterOf: ({ name }: { readonly name: string }) => name,
     reportHeight: (_upstream: string, height: number) => height,
     feeds: {
       headers: {

@@ -108,6 +108,23 @@ t.test('the reported height', async t => {
     t.equal(heads.tags.blockFor('a', 'safe'), undefined, 'the node is the same after another reload')
   })
 
+  t.test('and of a tag, says nothing about another node that has come under the name of the one that answers it', async t => {
+    const { heads, recordCall, advance, stop } = openModelHeads()
+    const [before, after] = [targetOf('a'), { ...targetOf('a'), url: new Secret('http://other.test') }]
+    await recordCall()
+    t.teardown(heads.track([after, targetOf('b')]))
+    stop()
+    await recordCall()
+    await advance(1000)
+    t.same([before, after, targetOf('b')].map(heads.reporterOf, heads), ['', 'a', 'b'])
+    t.equal(heads.reportHeight(heads.reporterOf(before), 101), 101)
+    heads.tags.report(heads.reporterOf(before), 'safe', 70)
+    t.equal(heads.tags.reported('safe'), 70)
+    t.same([heads.hasBlock('a', 101), heads.tags.blockFor('a', 'safe')], [false, 70])
+    heads.reportHeight(heads.reporterOf(after), 101)
+    t.equal(heads.hasBlock('a', 101), true)
+  })
+
   t.test('stays while no upstream answers', async t => {
     const { heads, responseOverrides, nodeOf, recordCall, advance } = openModelHeads()
     await recordCall()
