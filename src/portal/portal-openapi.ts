@@ -200,18 +200,24 @@ const responseSchemas = {
     billingUrl: { ...textOrNull, description: 'Where the account sees and pays its invoices.' },
     balance: balanceSchema,
     state: { type: 'string', enum: accountStates, description: 'Calls are refused unless it is active.' },
-    suspended: timeOrNull,
+    suspended: { ...timeOrNull, description: 'Since when calls are refused.' },
     suspensionReason: { ...textOrNull, description: 'Why, as the operator says.' },
     deleteAt: { ...timeOrNull, description: 'When the account is removed, unless that is undone before.' },
-    hours: { type: 'array', items: object({ start: time, calls: count, failed: count, credits: count }) },
-    creditsPerHour: count,
-    runsOutAt: timeOrNull,
+    hours: {
+      ...listOf(object({ start: time, calls: count, failed: count, credits: count })),
+      description: 'The last 24 hours, in order; the last one is not over yet.',
+    },
+    creditsPerHour: { ...count, description: 'About the credits of the last 60 minutes.' },
+    runsOutAt: {
+      ...timeOrNull,
+      description: 'When the credits of the day will be used up at this rate; null when they last until the reset.',
+    },
     refusals: {
       ...object({ key: refusal, spent: refusal, unavailable: refusal }),
       description:
         'How calls are answered that the gateway refuses: `key` unless the account is active, `spent` without credits, `unavailable` in an outage.',
     },
-    now: time,
+    now: { ...time, description: 'The time of the gateway.' },
   }),
   Usage: object({
     by: { type: 'string', enum: ['method', 'network', 'key', 'outcome'] },

@@ -4,6 +4,7 @@ import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
+import type { MethodDescription } from '../services/method-table/index.ts'
 import type { NetworkRateLimits } from '../services/rate-limit-options.ts'
 import type { RequestLogConfig } from '../services/request-log.ts'
 import type { LazyStore } from '../store/lazy-store.ts'
@@ -20,38 +21,12 @@ import type { PortalLimits } from './portal-limits.ts'
 import type { SendMail } from './mail/mailer.ts'
 import type { SignUpOptions } from './people/sign-up.ts'
 
-/** A method that a network offers. */
-export interface PortalMethod {
-  readonly name: string
-  readonly credits: number
-  /** How results are verified: `check`, `proof`, or a quorum such as `2 of 3`. */
-  readonly verification?: string
-  /** Credits of one call with the header `Tollgate-Verify`, by its value; absent where they are the same. */
-  readonly verifyCredits?: { readonly none: number; readonly proof: number }
-  /** Credits of a subscription for each KiB of messages, by its kind. */
-  readonly eventCredits?: Readonly<Record<string, number>>
-  /** Above one of these a call fails; `blocks` is null for a query of blocks that the gateway does not limit, though its nodes may. */
-  readonly limits?: { readonly results?: number; readonly blocks?: number | null; readonly ms?: number }
-  /** In an outage a partner may answer, for plans with forwarding; `header`: only calls with `Enable-Failover: true`. */
-  readonly forwarded?: 'outage' | 'header'
-  readonly params: readonly PortalParam[]
-}
+export type PortalMethod = MethodDescription
+
+export type PortalParam = PortalMethod['params'][number]
 
 /** A member of an object among the parameters. */
-export interface PortalMember {
-  readonly title: string
-  /** What is accepted, in words. */
-  readonly accepts: string
-  readonly example: unknown
-}
-
-/** One position of `params`. */
-export interface PortalParam extends PortalMember {
-  readonly optional: boolean
-  readonly default?: unknown
-  /** Of an object whose members are known. */
-  readonly members?: readonly PortalMember[]
-}
+export type PortalMember = NonNullable<PortalParam['members']>[number]
 
 /** A network, as developers see it. */
 export interface PortalNetwork {

@@ -120,21 +120,6 @@ const describeLess = ({ condition, reasons = [] }: UpstreamStatus): string => {
   return kept.length === 0 ? '; fewer of them now' : `; none of the class${kept.length > 1 ? 'es' : ''} ${kept.join(', ')} now`
 }
 
-interface NetworkNodesJson extends Pick<NetworkStatus, 'name' | 'state' | 'nodes' | 'usableNodes'> {
-  readonly head: number | null
-  readonly finalized: number | null
-  readonly lastHead: NonNullable<NetworkStatus['lastHead']> | null
-  readonly downSince: string | null
-  readonly problems: NonNullable<NetworkStatus['problems']>
-  readonly upstreams: readonly NodeJson[]
-}
-
-export interface NodesJson {
-  readonly networks: readonly NetworkNodesJson[]
-  /** Drained nodes that are in no configuration any more, as far as this gateway knows. */
-  readonly unconfigured: readonly (NodeJson & { readonly network: string })[]
-}
-
 const node = {
   name: text,
   partner: { ...flag, description: 'It answers in outages alone; its head is not tracked.' },
@@ -245,10 +230,10 @@ const readDrained = async (store: OperationServices['store']): Promise<DrainedBy
   }
 }
 
-export const readNodes = async (services: Pick<OperationServices, 'nodes' | 'store'>): Promise<NodesJson> => {
+export const readNodes = async (services: Pick<OperationServices, 'nodes' | 'store'>) => {
   const [view, drained] = await Promise.all([services.nodes(), readDrained(services.store)])
-  const networks = view.networks.map(
-    (network): NetworkNodesJson => ({
+  return {
+    networks: view.networks.map(network => ({
       name: network.name,
       state: network.state,
       nodes: network.nodes,
@@ -259,13 +244,13 @@ export const readNodes = async (services: Pick<OperationServices, 'nodes' | 'sto
       downSince: network.downSince ?? null,
       problems: network.problems ?? [],
       upstreams: network.upstreams.map(each => nodeJson(network, each, drained, view.isLive)),
-    }),
-  )
-  return {
-    networks,
+    })),
+    // Drained nodes that are in no configuration any more, as far as this gateway knows.
     unconfigured: [...drained.values()].filter(each => !isConfigured(view, each)).map(each => unconfiguredJson(each, drained)),
   }
 }
+
+export type NodesJson = Awaited<ReturnType<typeof readNodes>>
 
 const notConfigured = 'not in the configuration'
 

@@ -3,7 +3,6 @@ import type { RefusalKind } from '../../plugin/error-table.ts'
 import { readBalance } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
 import { accountState } from '../../services/accounts/account-state.ts'
-import type { AccountState } from '../../services/accounts/account-state.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import type { Plans } from '../../services/accounts/effective-plan.ts'
 import { hourMs, hoursPerDay, isoTime, isoTimeOrNull } from '../../util/dates.ts'
@@ -21,33 +20,13 @@ const refusalsJson = Object.fromEntries(
   refusalKinds.map(kind => [kind, { status: refusals[kind].status, code: refusals[kind].code }]),
 ) as RefusalsJson // of these kinds
 
-interface HourReport {
-  /** ISO 8601. */
-  readonly start: string
-  readonly calls: number
-  readonly failed: number
-  readonly credits: number
-}
-
-/** What an account gets with a plan. */
-export interface PlanJson {
-  readonly name: string
-  /** Null for a plan that no longer exists. */
-  readonly dailyCredits: number | null
-  readonly forwarding: boolean
-  /** Calls per second, and at once, on networks that limit rates. */
-  readonly rate: number | null
-  readonly burst: number | null
-  /** As the operator words it. */
-  readonly price: string | null
-  /** Where the account gets it. */
-  readonly url: string | null
-}
-
-const planJson = (account: string, name: string, plan: ReturnType<typeof effectivePlan>): PlanJson => {
+/** What an account gets with a plan; without credits when the plan no longer exists. */
+const planJson = (account: string, name: string, plan: ReturnType<typeof effectivePlan>) => {
   const { dailyCredits = null, forwarding = false, rate = null, burst = null, price = null, url } = plan ?? {}
   return { name, dailyCredits, forwarding, rate, burst, price, url: urlFor(account, url) }
 }
+
+export type PlanJson = ReturnType<typeof planJson>
 
 const urlFor = (account: string, url: string | undefined): string | null =>
   url?.replaceAll('{account}', encodeURIComponent(account)) ?? null
@@ -60,40 +39,7 @@ const offersBeside = (account: string, own: string, plans: Plans): readonly Plan
     .map(plan => planJson(account, plan.name, plan))
 
 /** The credits of an account now, and its calls of a day: all that the page Overview shows. It is read where calls are served. */
-export interface AccountReport {
-  readonly account: { readonly id: string; readonly name: string }
-  /** With the credits of the account's own, if it has such. */
-  readonly plan: PlanJson
-  /** The operator has set the credits of the account: they are not those of other accounts with the plan. */
-  readonly hasOwnCredits: boolean
-  readonly offeredPlans: readonly PlanJson[]
-  /** Where the account sees and pays its invoices. */
-  readonly billingUrl: string | null
-  readonly balance: Balance
-  /** Calls are refused unless it is active. */
-  readonly state: AccountState
-  /** Since when calls are refused. */
-  readonly suspended: string | null
-  /** Why, as the operator says. */
-  readonly suspensionReason: string | null
-  /** When the account is removed, unless that is undone before. */
-  readonly deleteAt: string | null
-  /** The last 24 hours, in order; the last one is not over yet. */
-  readonly hours: readonly HourReport[]
-  /** About the credits of the last 60 minutes. */
-  readonly creditsPerHour: number
-  /** When the credits of the day will be used up at this rate; null when they last until the reset. */
-  readonly runsOutAt: string | null
-  /** How calls are answered that the gateway refuses: unless the account is active, without credits, and in an outage. */
-  readonly refusals: RefusalsJson
-  /** The time of the gateway. */
-  readonly now: string
-}
-
-export const readAccountReport = async (
-  services: Pick<PortalServices, 'store' | 'plans' | 'clock' | 'billingUrl'>,
-  accountId: string,
-): Promise<AccountReport> => {
+export const readAccountReport = async (services: Pick<PortalServices, 'store' | 'plans' | 'clock' | 'billingUrl'>, accountId: string) => {
   const { store, plans, clock, billingUrl } = services
   const row = await accountOf(services, accountId)
   const { id, name, plan: planName, credits } = row
@@ -120,7 +66,9 @@ export const readAccountReport = async (
   }
 }
 
-const readHours = async ({ store, clock }: Pick<PortalServices, 'store' | 'clock'>, account: string): Promise<readonly HourReport[]> => {
+export type AccountReport = Awaited<ReturnType<typeof readAccountReport>>
+
+const readHours = async ({ store, clock }: Pick<PortalServices, 'store' | 'clock'>, account: string) => {
   const to = Math.floor(clock.now() / hourMs) + 1
   const totals = new Map((await store.hourTotals(account, to - hoursPerDay, to)).map(total => [total.hour, total]))
   return Array.from({ length: hoursPerDay }, (_, i) => {
@@ -131,7 +79,7 @@ const readHours = async ({ store, clock }: Pick<PortalServices, 'store' | 'clock
 }
 
 /** Usage is counted by the hour: of the hour before, the share is taken that lies within the last 60 minutes. */
-const creditsOfLastHour = (hours: readonly HourReport[], now: number): number => {
+const creditsOfLastHour = (hours: Awaited<ReturnType<typeof readHours>>, now: number): number => {
   const [before, current] = hours.slice(-2)
   return Math.round((before?.credits ?? 0) * (1 - (now % hourMs) / hourMs) + (current?.credits ?? 0))
 }
