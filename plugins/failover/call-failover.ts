@@ -1,6 +1,6 @@
 import { copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
-import { findSentTransaction, resolveDuplicateTransaction, transactionHashOf } from './duplicate-transaction.ts'
+import { findSentAtNodes, resolveDuplicateTransaction } from './duplicate-transaction.ts'
 import { lateAfterMs, silentAfterMs } from './late-calls.ts'
 import { attemptWithin, hedge } from './hedging.ts'
 import { late } from './node-attempt.ts'
@@ -285,23 +285,14 @@ export class CallFailover implements Alternatives {
     return resolveDuplicateTransaction(reply, this.#call.context.request, request => this.#lookUp(request, node))
   }
 
-  /** A node may have accepted a transaction before it failed: those that were tried, and still answer, are asked for it. A retry. */
   async #findSent(failure: Failure): Promise<Reply> {
     const { method, mayRetry, methodClass, nodes } = this.#selection
     if (method?.idempotent !== false || !mayRetry || !this.#rejected.hasFailed || failure.fault !== 'upstream') return failure
-    if (transactionHashOf(this.#call.context.request) === undefined) return failure
-    for (const node of this.#triedNodes) {
-      if (!node.isUsable(methodClass)) continue
-      if (!(await nodes.retryBudget.reserve())) return failure
-      let reply: Reply = failure
-      try {
-        reply = await findSentTransaction(failure, this.#call.context.request, request => this.#lookUp(request, node))
-      } finally {
-        nodes.retryBudget.release(reply === failure)
-      }
-      if (reply !== failure) return reply
-    }
-    return failure
+    const lookUps = this.#triedNodes.map(node => ({
+      isPossible: () => node.isUsable(methodClass),
+      sendRequest: (request: Request) => this.#lookUp(request, node),
+    }))
+    return findSentAtNodes(failure, this.#call.context.request, lookUps, nodes.retryBudget)
   }
 
   #lookUp(request: Request, node: UpstreamNode): Promise<Reply> {

@@ -1,5 +1,6 @@
 import { isFailure, keccak256, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request } from '../../src/plugin/plugin.ts'
+import type { RetryBudget } from './retries.ts'
 
 /**
  * The reply to a transaction that was sent to a second node, after the first failed without saying whether it accepted the
@@ -22,7 +23,7 @@ export const resolveDuplicateTransaction = async (
  * The reply to a transaction that the failure leaves open, as its sender would have got it: the success, where the node has the transaction,
  * else the failure. `isCertain`: the node has said that it has it.
  */
-export const findSentTransaction = async (
+const findSentTransaction = async (
   failure: Failure,
   request: Request,
   sendRequest: (request: Request) => Promise<Reply>,
@@ -39,6 +40,35 @@ export const findSentTransaction = async (
   return { source, ...(upstream !== undefined && { upstream }), result: Buffer.from(`"${hash}"`) }
 }
 
+/** The transaction at one of the nodes that were tried. */
+interface LookUp {
+  /** The node still answers. */
+  isPossible(): boolean
+  sendRequest(request: Request): Promise<Reply>
+}
+
+/** A node may have accepted a transaction before it failed: those that were tried are asked for it. Each time takes of the budget of retries. */
+export const findSentAtNodes = async (
+  failure: Failure,
+  request: Request,
+  lookUps: readonly LookUp[],
+  retryBudget: RetryBudget,
+): Promise<Reply> => {
+  if (transactionHashOf(request) === undefined) return failure
+  for (const { isPossible, sendRequest } of lookUps) {
+    if (!isPossible()) continue
+    if (!(await retryBudget.reserve())) return failure
+    let reply: Reply = failure
+    try {
+      reply = await findSentTransaction(failure, request, sendRequest)
+    } finally {
+      retryBudget.release(reply === failure)
+    }
+    if (reply !== failure) return reply
+  }
+  return failure
+}
+
 /** Of geth, Erigon, reth and Besu; of Nethermind. The nonce may have been used by this transaction or by another. */
 const usedNonce = /nonce too low|^oldnonce/i
 
@@ -47,7 +77,7 @@ const isAnsweredWithReceipt = ({ method }: Request): boolean => method === 'eth_
 const isObject = (reply: Reply): boolean => !isFailure(reply) && reply.result.at(0) === '{'.charCodeAt(0)
 
 /** Keccak-256 of the sent bytes (EIP-2718). Undefined for transactions with blobs, whose hash leaves out the blobs (EIP-4844). */
-export const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
+const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
   !/^eth_sendRawTransaction(Sync)?$/.test(method) || typeof raw !== 'string' || raw.startsWith('0x03')
     ? undefined
     : `0x${keccak256(Buffer.from(raw.slice(2), 'hex')).toString('hex')}`

@@ -4,6 +4,7 @@ import type { BlockId, FeedBlock, LinkedBlock, Verification } from '../../src/pl
 import { isJsonObject, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Services } from '../../src/plugin/plugin.ts'
 import type { BlockLogs } from './block-logs.ts'
+import { FilterPoll } from './filter-poll.ts'
 import { parseLogFilter } from './log-filter.ts'
 import type { LogFilter } from './log-filter.ts'
 import { fetchHead, fetchMissedChanges } from './missed-changes.ts'
@@ -46,16 +47,6 @@ interface UndeliveredCursor extends Cursor {
 }
 
 type FilterRecord = NonNullable<Awaited<ReturnType<Services['filterRecords']['find']>>>
-
-/** A poll whose answer is being prepared or delivered. */
-interface Poll {
-  /** The filter once the answer is delivered; undefined when there is none. */
-  readonly next: Promise<Filter | undefined>
-  /** Whether that has become the filter. */
-  readonly isStored: Promise<boolean>
-  /** It is known whether the answer was delivered; it may not be stored yet. */
-  isSettled: boolean
-}
 
 /** Of an account. */
 interface FilterRequest {
@@ -109,7 +100,7 @@ export class Filters {
   /** Filters of pending transactions, by id. */
   readonly #pending = new Map<string, Filter>()
   /** By account and id: the last poll, until it is settled. */
-  readonly #polls = new Map<string, Poll>()
+  readonly #polls = new Map<string, FilterPoll<Filter>>()
   readonly #writes = new Set<Promise<unknown>>()
   readonly #process = randomBytes(8).toString('hex')
   #isClosed = false
@@ -143,31 +134,20 @@ export class Filters {
     const previous = last?.isSettled === true ? undefined : last
     const whenStored = previous === last ? undefined : last?.isStored
     const prepared = this.#prepare(previous, whenStored, request, fetch)
-    let resolve = (_isStored: boolean): void => undefined
-    const poll: Poll = {
-      // A poll that fails stands for the one before it.
-      next: prepared.then(
-        answer => (answer === undefined ? undefined : 'moved' in answer ? answer.moved : previous?.next),
-        () => previous?.next,
-      ),
-      isStored: new Promise(settled => (resolve = settled)),
-      isSettled: false,
-    }
-    this.#polls.set(key, poll)
-    const settle = (isStored: boolean): void => {
-      resolve(isStored)
+    const poll = new FilterPoll<Filter>(prepared, previous, (ended, isStored) => {
       // Without it, the polls that have gone on from this answer do not count either.
-      if (!isStored || this.#polls.get(key) === poll) this.#polls.delete(key)
-    }
+      if (!isStored || this.#polls.get(key) === ended) this.#polls.delete(key)
+    })
+    this.#polls.set(key, poll)
     const endFailed = (): void => {
-      if (previous === undefined) settle(false)
-      else this.#track(previous.isStored.then(settle))
+      if (previous === undefined) poll.end(false)
+      else this.#track(previous.isStored.then(poll.end))
     }
     const answer = await prepared.catch((bug: unknown) => {
       endFailed()
       throw bug
     })
-    if (answer === undefined) settle(false)
+    if (answer === undefined) poll.end(false)
     else if ('error' in answer) endFailed()
     if (answer === undefined || 'error' in answer) return answer
     const { filter, sent, moved, changes, verified } = answer
@@ -178,8 +158,8 @@ export class Filters {
     const onSettled = (isDelivered: boolean): void => {
       poll.isSettled = true
       // What was not delivered stays where #markSent() has written it.
-      if (isDelivered) this.#track(store().then(settle, () => settle(false)))
-      else settle(false)
+      if (isDelivered) this.#track(store().then(poll.end, () => poll.end(false)))
+      else poll.end(false)
     }
     return { text: `[${changes.join(',')}]`, count: changes.length, verified, onSettled }
   }
@@ -233,7 +213,7 @@ export class Filters {
     return head
   }
 
-  async #prepare(previous: Poll | undefined, whenStored: Promise<boolean> | undefined, request: FilterRequest, fetch: Fetch) {
+  async #prepare(previous: FilterPoll<Filter> | undefined, whenStored: Promise<boolean> | undefined, request: FilterRequest, fetch: Fetch) {
     // What is delivered now would not be stored.
     if (this.#isClosed) return feedUnavailable
     await whenStored
