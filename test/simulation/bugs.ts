@@ -59,6 +59,7 @@ export const bugs: readonly Bug[] = [
     file: 'src/store/lease-accounting.js',
     original: 'request.day === today',
     replacement: 'true',
+    firstSeed: 40,
   },
   {
     name: 'a late response is added to the available credits once more',
@@ -83,7 +84,7 @@ export const bugs: readonly Bug[] = [
     file: 'src/services/ledger/day-boundary.js',
     original: 'sentAt + endsInMs - 1',
     replacement: 'sentAt + endsInMs',
-    firstSeed: 340,
+    firstSeed: 645,
   },
   {
     name: 'a refund after midnight goes to the new day',
@@ -132,7 +133,7 @@ export const bugs: readonly Bug[] = [
     file: 'src/services/ledger/lease-renewal.js',
     original: 'this.#overdrawn = this.lease.overdraft',
     replacement: 'this.#overdrawn = 0',
-    firstSeed: 180,
+    firstSeed: 265,
   },
   {
     name: 'an account that has sent no request since the outage may overdraw',
@@ -145,7 +146,7 @@ export const bugs: readonly Bug[] = [
     file: 'src/services/ledger/store-outage.js',
     original: 'outageMs < maxDurationMs',
     replacement: 'true',
-    firstSeed: 340,
+    firstSeed: 362,
   },
   {
     name: 'overdrafts are never reported to the store',
