@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { UsageError, commandSummaries, exitCodes, formatCommandHelp, formatUsage, runCommand } from './cli/command.ts'
 import type { Terminal } from './cli/command.ts'
 import { findCommandLoader } from './cli/commands.ts'
@@ -59,8 +60,14 @@ const printLines = (lines: readonly string[], write: (line: string) => void, cod
   return code
 }
 
+/** Why a file has not the whole output, such as a backup of accounts: there is no more space for it. */
+let outputLoss: string | undefined
+
 // Whoever reads the output may end first (`tollgate keys list | head -1`), or the terminal may: the command still ends in order.
-for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+process.stderr.on('error', () => undefined)
+process.stdout.on('error', ({ code = '', message }: NodeJS.ErrnoException) => {
+  if (['ENOSPC', 'EDQUOT', 'EFBIG'].includes(code)) outputLoss ??= message
+})
 
 keepCompiledCode(process.env)
 holdTickShape(systemClock.every)
@@ -73,9 +80,12 @@ const whenWritten = (stream: NodeJS.WriteStream): Promise<void> =>
   })
 
 const exit = async (code: number): Promise<void> => {
-  await Promise.all([process.stdout, process.stderr].map(whenWritten))
+  await whenWritten(process.stdout)
+  await nextTurn() // an error of the last write is an event
+  if (outputLoss !== undefined) terminal.err(`tollgate: the output is not complete: ${outputLoss}`)
+  await whenWritten(process.stderr)
   saveCompiledCode()
-  process.exit(code)
+  process.exit(outputLoss !== undefined && code === exitCodes.ok ? exitCodes.failed : code)
 }
 
 /** As an uncaught error: what a plugin leaves unhandled in a promise only logs. */

@@ -1,10 +1,11 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import t from '../support/tap.ts'
 import { formatFields, formatTable } from '../../src/cli/table-output.ts'
 import { formatCommandHelp, formatExamples, formatUsage } from '../../src/cli/command.ts'
 import type { Command } from '../../src/cli/command.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'
-import { createDeployment } from '../support/deployment.ts'
+import { createDeployment, mainPath } from '../support/deployment.ts'
 import { runCommand } from './run-command.ts'
 
 const commands = await Promise.all(Object.values(commandLoaders).map(load => load()))
@@ -120,6 +121,32 @@ t.test('the program prints in color where FORCE_COLOR says so, and without escap
     t.match(await deployment.runProgram('check'), { code: 78, stderr: place })
   }
 })
+
+t.test(
+  'output that a full disk does not take is an error; who reads only its beginning causes none',
+  { skip: !existsSync('/dev/full') },
+  async t => {
+    const deployment = createDeployment({ networks: {} })
+    t.teardown(() => deployment.remove())
+    const runInto = (target: string, ...args: readonly string[]) => {
+      const command = `"${process.execPath}" "${mainPath}" ${args.join(' ')} --config "${deployment.dir}"`
+      const { status, stderr } = spawnSync('bash', ['-c', `${command} ${target}; exit \${PIPESTATUS[0]}`], {
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'] },
+      })
+      return { status, stderr }
+    }
+    await deployment.addAccount('alice')
+    for (const args of [
+      ['accounts', 'list', '--json'],
+      ['accounts', 'export'],
+    ])
+      t.match(runInto('>/dev/full', ...args), { status: 1, stderr: /^tollgate: the output is not complete: .*no space/m }, args.join(' '))
+    const { status, stderr } = runInto('| head -c 1 >/dev/null', 'accounts', 'list')
+    t.equal(status, 0)
+    t.notMatch(stderr, /tollgate:/)
+  },
+)
 
 t.test('a usage error is followed by the forms of its subcommand, and by where the options are described', async t => {
   const usage = ['keys add ACCOUNT', 'keys list ACCOUNT']
