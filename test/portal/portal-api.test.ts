@@ -986,7 +986,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
       json: {
         error: {
           code: 'store-unavailable',
-          message: /Your calls go on for now; if this lasts, they are refused \(503\)/,
+          message: /Your calls still work. If this lasts, calls get HTTP 503/,
         },
       },
     })
