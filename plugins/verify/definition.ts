@@ -121,8 +121,10 @@ export const definition = {
   writes: ['request', 'target'],
   variesBy: ['request', 'key'],
   /** What was verified by another policy, before a reload or by another gateway, is no answer. */
-  vary: ({ request, key }: Pick<CallContext, 'request' | 'key'>, options: VerifyOptions, { headers }: Origin): string =>
-    toPolicies(options).ofCall(request.method, key, headers),
+  vary({ request, key }: Pick<CallContext, 'request' | 'key'>, options: VerifyOptions, { headers }: Origin): string {
+    const policies = toPolicies(options)
+    return policies.variantOf(policies.ofCall(request.method, key, headers))
+  },
   check({ methods }: VerifyOptions, report: ReportProblem): void {
     for (const [name, policy] of Object.entries(methods)) {
       if (policy === 'proof' && !provableMethods.some(createNameMatcher([name])))

@@ -164,7 +164,7 @@ export default definePlugin({
     let endProving = (): void => undefined
 
     const policyOf = ({ request: { method } }: Pick<CallContext, 'request'>, variant: string | undefined): Policy =>
-      variant === 'off' ? variant : resolvePolicy(method, variant ?? policies.of(method))
+      variant === 'off' ? variant : resolvePolicy(method, variant === undefined ? policies.of(method) : policies.ofVariant(variant))
 
     const hasLied = ({ request, target }: Pick<CallContext, 'request' | 'target'>): boolean =>
       services.nodes.trust.isAnyDistrusted && services.nodes.trust.isDistrusted(target.name, methods.get(request.method)?.class ?? 'other')

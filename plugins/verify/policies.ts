@@ -19,9 +19,11 @@ export const quorumOf = (policy: Policy): Quorum | undefined => {
   return asked === undefined ? undefined : { required: Number(required), asked: Number(asked) }
 }
 
-/** Policies by method or pattern, as the options have them. */
+/** Policies by method or pattern, as the options have them, and what says which headers are right. */
 export interface PolicyOptions {
   readonly methods: Readonly<Record<string, Policy>>
+  readonly agree?: number
+  readonly beacon?: { readonly checkpoint: string; readonly otherwise: string }
 }
 
 /** In lower case. */
@@ -45,9 +47,21 @@ const maxFoundPolicies = 1_000
 class Policies {
   readonly #patterns: readonly { readonly matches: (name: string) => boolean; readonly policy: Policy }[]
   readonly #found = new Map<string, Policy>()
+  /** `proof`, and of which headers: what other ones have proven is no answer. */
+  readonly #proofVariant: string
 
-  constructor({ methods }: PolicyOptions) {
+  constructor({ methods, agree, beacon }: PolicyOptions) {
+    this.#proofVariant = ['proof', agree, beacon?.checkpoint.toLowerCase(), beacon?.otherwise].filter(part => part !== undefined).join(' ')
     this.#patterns = Object.entries(methods).map(([name, policy]) => ({ matches: createNameMatcher([name]), policy }))
+  }
+
+  /** What answers vary by. */
+  variantOf(policy: Policy): string {
+    return policy === 'proof' ? this.#proofVariant : policy
+  }
+
+  ofVariant(variant: string): Policy {
+    return variant === this.#proofVariant ? 'proof' : variant
   }
 
   /** The policy of a call: that of its method, unless its caller asks for another. */

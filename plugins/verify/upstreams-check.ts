@@ -19,11 +19,7 @@ interface Upstream {
 }
 
 /** Reports policies that the upstreams of the pipeline cannot meet. */
-export const checkUpstreams = (
-  { methods, agree, beacon }: PolicyOptions & { readonly agree?: number; readonly beacon?: object },
-  others: readonly OtherStep[],
-  report: ReportProblem,
-): void => {
+export const checkUpstreams = ({ methods, agree, beacon }: PolicyOptions, others: readonly OtherStep[], report: ReportProblem): void => {
   const failover = others.find(({ plugin }) => plugin === 'failover')
   if (failover === undefined) return
   const upstreams = failover.options['upstreams'] as readonly Upstream[] // as its schema has them

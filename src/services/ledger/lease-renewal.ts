@@ -68,6 +68,13 @@ export class LeaseRenewal implements ScheduledRenewal {
     this.request()
   }
 
+  /** The plan has another limit. What was leased by a greater one is returned, and leased again as far as it is left; not while the store cannot be asked. */
+  changeLimit(limit: number, now: number): void {
+    const isLowered = limit < this.balance.limit
+    this.balance.changeLimit(limit)
+    if (isLowered && this.#client.outage.durationMs(now) === undefined) this.lease.release(this.lease.available)
+  }
+
   /** Adds the missing credits to the lease, within the grace. No call waits for a store that may hang. */
   overdraw(missing: number, grace: OutageGrace, now: number): boolean {
     // Before the first response the day that would be charged is unknown.
@@ -204,6 +211,8 @@ export class LeaseRenewal implements ScheduledRenewal {
     this.balance.recordAvailability(response !== undefined, now)
     if (response === undefined) return
     this.#overdrawn = this.lease.overdraft
+    // What was granted meanwhile by a greater limit, too.
+    if (lease === this.lease && limit > this.balance.limit) lease.release(lease.available)
     // The day or the plan may have changed meanwhile.
     if (lease !== this.lease || limit !== this.balance.limit) return
     this.balance.update(response.remaining, now, isRecalled ? 0 : this.#recallable(lease, response, limit))

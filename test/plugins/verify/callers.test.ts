@@ -1,3 +1,4 @@
+import { definition } from '../../../plugins/verify/definition.ts'
 import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { harness } from '../../../src/testing/index.ts'
@@ -64,6 +65,24 @@ const open = (verify: string, options: CallersOptions) => {
 const tip = extend(undefined, 8)
 const honest = () => ({ one: nodeAt(() => tip), two: nodeAt(() => tip) })
 const balance = [account, '0x8']
+
+t.test('what headers of fewer upstreams have proven, or none of the beacon chain, before a reload is no answer', async t => {
+  const request = { method: 'eth_getBalance', params: balance }
+  const methods = { eth_getBalance: 'proof' }
+  const beacon = { checkpoint: '0x0a', otherwise: 'agree' }
+  const options = [
+    ...[{}, { agree: 1 }, { agree: 2 }, { beacon }, { agree: 2, beacon }],
+    ...[{ beacon: { ...beacon, otherwise: 'refuse' } }, { beacon: { ...beacon, checkpoint: '0x0b' } }],
+  ]
+  const variants = options.map(each =>
+    definition.vary({ request, key: {} } as never, { methods, ...each } as never, { headers: {} } as never),
+  )
+  t.equal(new Set(variants).size, options.length)
+  const gateway = await open('{ methods: { eth_getBalance: proof }, agree: 2 }', { nodes: honest() })
+  t.teardown(() => gateway.stop())
+  t.match(await gateway.call('eth_getBalance', balance), { result: tip.balance, verified: 'proof', cache: 'miss' })
+  t.match(await gateway.call('eth_getBalance', balance), { result: tip.balance, verified: 'proof', cache: 'hit' })
+})
 
 t.test('callers whose key allows it ask for less or more verification', async t => {
   const gateway = await open('{ methods: { eth_getLogs: proof, eth_call: 2 of 2 }, costs: { proof: 2x, quorum: 1.5x } }', {

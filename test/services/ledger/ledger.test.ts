@@ -145,3 +145,40 @@ t.test('a plan that changes between two calls counts from the next call', async 
   t.match(await ledger.charge(accountWith(200), 80), { kind: 'charged' }, 'raised')
   t.match(await ledger.charge(accountWith(100), 80), { kind: 'exhausted', limit: 100 }, 'lowered')
 })
+
+t.test('of what processes hold when a plan is lowered, no more is served than the lower limit', async t => {
+  for (const dailyCredits of [10_000, 100_000]) {
+    const cluster = new TestCluster()
+    const [a, b] = [await cluster.start(), await cluster.start()]
+    for (const { ledger } of [a, b]) t.match(await ledger.charge(accountWith(dailyCredits), 80), { kind: 'charged' })
+    await drainEventLoop()
+    t.ok(cluster.network.dayTotals('acc_1').leased > 240)
+    const lowered = accountWith(240)
+    for (let i = 0; i < 8; i += 1) {
+      await kindsOf([a, b].map(({ ledger }) => ledger.charge(lowered, 80)))
+      await cluster.advance(300)
+    }
+    t.match(cluster.network.dayTotals('acc_1'), { used: 240, held: 0, leased: 240 })
+  }
+})
+
+t.test('what is granted by the limit of before, after a plan was lowered, is not served', async t => {
+  const cluster = new TestCluster()
+  const { ledger } = await cluster.start()
+  cluster.network.holdsMessages = true
+  const first = ledger.charge(accountWith(100_000), 80)
+  await drainEventLoop()
+  const lowered = Array.from({ length: 4 }, () => ledger.charge(accountWith(160), 80))
+  await cluster.network.deliver()
+  t.same(await kindsOf([first, ...lowered]), ['charged', 'charged', 'exhausted', 'exhausted', 'exhausted'])
+})
+
+t.test('while the store cannot be asked, what is leased is served by a lower limit too', async t => {
+  const cluster = new TestCluster()
+  const { ledger } = await cluster.start()
+  t.match(await ledger.charge(accountWith(10_000), 80), { kind: 'charged' })
+  await drainEventLoop()
+  cluster.network.isDown = true
+  await cluster.advance(1_100)
+  t.match(await ledger.charge(accountWith(80), 80), { kind: 'charged' })
+})
