@@ -10,6 +10,7 @@ import { openOnce } from '../util/async.ts'
 import { acceptsGzip } from './compression.ts'
 import { ApiError } from './api-errors.ts'
 import type { Brand } from './brand.ts'
+import type { FirstRequests } from './first-requests.ts'
 
 /** A page of the build: for developers, or for the operator. */
 type PageName = 'developer' | 'operator'
@@ -43,8 +44,8 @@ const contentTypes: Readonly<Record<string, string>> = {
 export interface PageOptions {
   readonly page: PageName
   isPagePath(path: string): boolean
-  /** Paths below /api/v1 that the HTML file asks for, for who has the cookie of a session. */
-  firstRequests(ctx: Koa.Context): readonly string[]
+  /** What the HTML file asks for; `hasSession`: for who has the cookie of a session. */
+  firstRequests(ctx: Koa.Context, hasSession: boolean): FirstRequests
   readonly sessionCookie: string
   readonly brand?: Brand | undefined
 }
@@ -59,8 +60,11 @@ export const servePage = ({ page, isPagePath, firstRequests, sessionCookie, bran
   const readFiles = openOnce(async () => addBrand(await getOrCreate(loadedPages, page, readPageFiles), brand))
   /** By what they ask for. */
   const htmlFiles = new Map<string, Promise<PageFile>>()
-  const askForFirst = (html: PageFile, ctx: Koa.Context): PageFile | Promise<PageFile> => {
-    const links = ctx.cookies.get(sessionCookie, { signed: false }) === undefined ? '' : firstRequests(ctx).map(linkTo).join('')
+  const askForFirst = (files: ReadonlyMap<string, PageFile>, ctx: Koa.Context): PageFile | Promise<PageFile> | undefined => {
+    const html = files.get('/index.html')
+    if (html === undefined) return undefined
+    const { api, code } = firstRequests(ctx, ctx.cookies.get(sessionCookie, { signed: false }) !== undefined)
+    const links = [...api.map(linkToApi), ...code.map(name => linkToCode(files, name))].join('')
     return links === '' ? html : getOrCreate(htmlFiles, links, () => addToHead(html, links))
   }
   return async (ctx, next) => {
@@ -71,8 +75,7 @@ export const servePage = ({ page, isPagePath, firstRequests, sessionCookie, bran
       throw new ApiError(405, 'method', 'the page is read with GET')
     }
     const files = await readFiles()
-    const html = files.get('/index.html')
-    const file = isAsset ? files.get(ctx.path) : html && (await askForFirst(html, ctx))
+    const file = isAsset ? files.get(ctx.path) : await askForFirst(files, ctx)
     if (file === undefined && isAsset) throw new ApiError(404, 'not-found', 'there is no such file')
     if (file === undefined) throw new ApiError(500, 'internal', 'the page has not been built; run `npm run build`')
     respondWithFile(ctx, acceptsGzip(ctx) ? file.gzipped : file.plain)
@@ -87,7 +90,13 @@ const addBrand = async (files: ReadonlyMap<string, PageFile>, brand: Brand | und
 }
 
 /** The page asks for the same again, and gets this response. */
-const linkTo = (path: string): string => `  <link rel="preload" as="fetch" crossorigin href="/api/v1${path.replaceAll('&', '&amp;')}">\n  `
+const linkToApi = (path: string): string =>
+  `  <link rel="preload" as="fetch" crossorigin href="/api/v1${path.replaceAll('&', '&amp;')}">\n  `
+
+const linkToCode = (files: ReadonlyMap<string, PageFile>, name: string): string => {
+  const path = [...files.keys()].find(file => file.startsWith(`/assets/${name}-`))
+  return path === undefined ? '' : `  <link rel="modulepreload" crossorigin href="${path}">\n  `
+}
 
 /** After scripts and styles: a browser has six connections. */
 const addToHead = (html: PageFile, links: string): Promise<PageFile> =>

@@ -73,7 +73,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
       page: 'developer',
       brand,
       isPagePath: path => !path.startsWith('/api/'),
-      firstRequests: ({ path }) => firstRequestsOfDeveloper(path),
+      firstRequests: ({ path }, hasSession) => firstRequestsOfDeveloper(path, hasSession),
     },
     session: {
       store,

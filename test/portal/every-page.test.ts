@@ -26,6 +26,9 @@ const cutOffTables = `[...document.querySelectorAll('.scroll')].filter(table => 
 
 const linksOfNavigation = `[...document.querySelectorAll('nav a')].map(link => ({ url: link.href, heading: link.querySelector('span').textContent }))`
 
+/** Pages need it for some figures, and not for others. */
+const codeForSomeFigures = /\/(?:acknowledge|drain-nodes|plot)-/
+
 type Cookies = Exclude<BrowserContextOptions['storageState'], string | undefined>
 
 interface ShownPage {
@@ -135,9 +138,7 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
     for (const shown of pages) {
       const { url, cookies } = shown
       const html = await fetchHtml(url, cookies)
-      const asked = [...html.matchAll(/<link rel="preload" as="fetch" crossorigin href="([^"]+)">/g)].map(([, path = '']) =>
-        path.replaceAll('&amp;', '&'),
-      )
+      const asked = hrefsOf(html, 'rel="preload" as="fetch"')
       if (cookies === undefined) t.same(asked, [], url)
       if (asked.length === 0 || opened.has(asked.join())) continue
       opened.add(asked.join())
@@ -152,6 +153,23 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
     t.equal(opened.size, 4, 'those of the first page, and those of the others, of developers and of operators')
   })
 
+  t.test('the HTML file names no code that its page does not need', async t => {
+    for (const shown of pages) {
+      const { url, what, cookies } = shown
+      // Whether somebody has calls to draw, only figures tell.
+      if (what !== undefined) continue
+      const html = await fetchHtml(url, cookies)
+      const page = await windowOf(cookies)
+      await page.route(url, route =>
+        route.fulfill({ contentType: 'text/html', body: html.replace(/<link rel="modulepreload"[^>]+>/g, '') }),
+      )
+      const needed = hrefsOf(html, 'rel="modulepreload"').map(path => page.waitForRequest(`**${path}`))
+      await open(page, shown)
+      t.ok(await Promise.all(needed), url)
+      await page.unroute(url)
+    }
+  })
+
   const loads: { readonly name: string; readonly bytes: number; readonly requests: number }[] = []
   t.teardown(() => {
     for (const { name, bytes, requests } of loads.toSorted((a, b) => b.bytes - a.bytes))
@@ -161,30 +179,36 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
   for (const shown of pages) {
     const name = `${new URL(shown.url).pathname} (${shown.heading}${shown.what ?? ''})`
 
-    t.test(`${name} loads with few requests and bytes, passes axe in both themes, and fits windows of 1,280 and 360 px`, async t => {
-      const page = await windowOf(shown.cookies)
-      await page.setViewportSize({ width: widths[0], height: heightPx })
-      const requests = await open(page, shown)
-      const ofApi = requests.filter(path => path.startsWith('/api/'))
-      const again = ofApi.filter((path, i) => ofApi.indexOf(path) !== i)
-      t.same(again, [], 'nothing is asked for twice')
-      t.ok(requests.length <= maxFirstLoadRequests, `${requests.length} requests: ${requests.join(' ')}`)
-      const bytes = Number(await page.evaluate(sumOfBodies))
-      t.ok(bytes > 10_000 && bytes <= maxFirstLoadBytes, `${bytes} bytes`)
-      loads.push({ name, bytes, requests: requests.length })
-      for (const width of widths) {
-        await page.setViewportSize({ width, height: heightPx })
-        // Charts follow the window with its next frame.
-        await page.evaluate('new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
-        t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${width} px`)
-        t.same(await findAccessibilityViolations(page), [], `${width} px, light`)
-        await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' })
-        // Only colors differ between the themes.
-        t.same(await findAccessibilityViolations(page, ['color-contrast']), [], `${width} px, dark`)
-        await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' })
-        if (width === widths[0]) t.same(await page.evaluate(cutOffTables), [], 'all columns of each table are in sight')
-      }
-    })
+    t.test(
+      `${name} loads with few requests and bytes, all code at once, passes axe in both themes, and fits windows of 1,280 and 360 px`,
+      async t => {
+        const page = await windowOf(shown.cookies)
+        await page.setViewportSize({ width: widths[0], height: heightPx })
+        const requests = await open(page, shown)
+        const ofApi = requests.filter(path => path.startsWith('/api/'))
+        const again = ofApi.filter((path, i) => ofApi.indexOf(path) !== i)
+        t.same(again, [], 'nothing is asked for twice')
+        t.ok(requests.length <= maxFirstLoadRequests, `${requests.length} requests: ${requests.join(' ')}`)
+        const bytes = Number(await page.evaluate(sumOfBodies))
+        t.ok(bytes > 10_000 && bytes <= maxFirstLoadBytes, `${bytes} bytes`)
+        loads.push({ name, bytes, requests: requests.length })
+        for (const width of widths) {
+          await page.setViewportSize({ width, height: heightPx })
+          // Charts follow the window with its next frame.
+          await page.evaluate('new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+          t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${width} px`)
+          t.same(await findAccessibilityViolations(page), [], `${width} px, light`)
+          await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' })
+          // Only colors differ between the themes.
+          t.same(await findAccessibilityViolations(page, ['color-contrast']), [], `${width} px, dark`)
+          await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' })
+          if (width === widths[0]) t.same(await page.evaluate(cutOffTables), [], 'all columns of each table are in sight')
+        }
+        const html = await fetchHtml(shown.url, shown.cookies)
+        const unnamed = requests.filter(path => path.endsWith('.js') && !html.includes(path) && !codeForSomeFigures.test(path))
+        t.same(unnamed, [], 'the HTML file names all code')
+      },
+    )
   }
 })
 
@@ -218,6 +242,10 @@ const fetchHtml = async (url: string, cookies?: Cookies): Promise<string> => {
   const sent = typeof cookies === 'object' ? cookies.cookies.map(({ name, value }) => `${name}=${value}`).join('; ') : ''
   return (await fetch(url, { headers: { cookie: sent } })).text()
 }
+
+/** Of its links of this kind. */
+const hrefsOf = (html: string, kind: string): readonly string[] =>
+  [...html.matchAll(new RegExp(`<link ${kind} crossorigin href="([^"]+)">`, 'g'))].map(([, path = '']) => path.replaceAll('&amp;', '&'))
 
 const openContext = (browser: Browser, cookies?: Cookies): Promise<BrowserContext> =>
   browser.newContext({

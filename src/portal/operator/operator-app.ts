@@ -109,7 +109,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
       page: 'operator',
       brand: nameGateway(hostname()),
       isPagePath: path => path === pagePath || path.startsWith(`${pagePath}/`),
-      firstRequests: ({ path, query }) => firstRequestsOfOperator(path, query['range']),
+      firstRequests: ({ path, query }, hasSession) => firstRequestsOfOperator(path, query['range'], hasSession),
     },
     session: {
       store: createOutageSessions(store, clock),

@@ -44,6 +44,17 @@ const loadPlotsWithoutIntl = (): Plugin => ({
   },
 })
 
+/** The HTML file names all styles, and the code of its page: what Vite loads before code that is loaded later would be nothing. */
+const loadLaterWithoutPreload = (): Plugin => ({
+  name: 'load-later-without-preload',
+  apply: 'build',
+  enforce: 'pre',
+  load: {
+    filter: { id: /vite\/preload-helper\.js$/ },
+    handler: () => 'export const __vitePreload = load => load()',
+  },
+})
+
 /** The files of a page that load a module at their start: the first file, and those that are loaded later. */
 const filesWith = (id: string, graph: Rolldown.ChunkingContext, seen = new Set<string>()): ReadonlySet<string> => {
   const { isEntry = false, importers = [], dynamicImporters = [] } = graph.getModuleInfo(id) ?? {}
@@ -104,6 +115,7 @@ export default defineConfig(({ mode }) => {
     plugins: [
       addScriptAtStart(),
       loadPlotsWithoutIntl(),
+      loadLaterWithoutPreload(),
       {
         name: 'name-page',
         transformIndexHtml: {

@@ -3,19 +3,13 @@ import { now } from '../clock.ts'
 import { formatCompact, formatMoment, formatNumber, formatSince, formatSpan } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
-import { loadLater } from './load-later.tsx'
+import { drawing } from './load-drawing.ts'
 import { axisRangeMs, plotHeightPx, shareOf, shareOfTime, withoutEmpty } from './plot-geometry.ts'
 import type { ChartLimit, ChartSeries, PlotProps } from './plot-geometry.ts'
 import { Skeleton } from './skeleton.tsx'
 import { Table } from './table.tsx'
 
 export type { ChartSeries } from './plot-geometry.ts'
-
-// With the library that draws it is a quarter of the page: only where there is a chart.
-const drawing = loadLater(() => import('./plot.tsx'))
-
-/** Before there is a chart, for a page that will have some. */
-export const loadDrawing = drawing.load
 
 const pxPerRem = 16
 

@@ -2,6 +2,7 @@ import { effect, signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { SessionJson } from '../../routes/session.ts'
+import { drawing } from '../components/load-drawing.ts'
 import { Notice } from '../components/controls.tsx'
 import { loadLater } from '../components/load-later.tsx'
 import { Loading, NotFound, Shell, Unavailable } from '../components/shell.tsx'
@@ -29,8 +30,13 @@ const build = loadLater(() => import('./pages-build.ts'))
 const account = loadLater(() => import('./pages-account.ts'))
 const signedOut = loadLater(() => import('./pages-signed-out.ts'))
 
+/** Of pages that have charts: drawn with the page, they are drawn once. */
+const loadWithCharts = async (): Promise<void> => {
+  await Promise.all([observe.load(), drawing.load()])
+}
+
 const groups = {
-  observe: { group: developerTexts.groups.observe, load: observe.load },
+  observe: { group: developerTexts.groups.observe, load: loadWithCharts },
   build: { group: developerTexts.groups.build, load: build.load },
   account: { group: developerTexts.groups.account, load: account.load },
 }
@@ -40,10 +46,17 @@ const titles = developerTexts.pages
 const profilePath = '/profile'
 
 const pages = [
-  { path: '/', title: titles.overview, Page: observe.component(code => code.Overview), icon: 'overview', load: observe.load },
+  { path: '/', title: titles.overview, Page: observe.component(code => code.Overview), icon: 'overview', load: loadWithCharts },
   { path: '/usage', title: titles.usage, Page: observe.component(code => code.Usage), icon: 'usage', ...groups.observe },
   { path: '/errors', title: titles.errors, Page: observe.component(code => code.Errors), icon: 'errors', ...groups.observe },
-  { path: '/requests', title: titles.requests, Page: observe.component(code => code.Requests), icon: 'requests', ...groups.observe },
+  {
+    ...groups.observe,
+    path: '/requests',
+    title: titles.requests,
+    Page: observe.component(code => code.Requests),
+    icon: 'requests',
+    load: observe.load,
+  },
   {
     path: '/keys',
     title: titles.keys,
@@ -141,7 +154,7 @@ addEventListener('hashchange', () => location.reload())
 const loadFirst = async (): Promise<void> => {
   const isOpen = isSigningIn() || path.value === confirmEmailPath || path.value === statusPath || !isFirstRequest('/session')
   // After the sign-in, the Overview is shown.
-  if (isSigningIn()) void observe.load()
+  if (isSigningIn()) void loadWithCharts()
   await (isOpen ? signedOut.load() : shownPage().load?.())
 }
 

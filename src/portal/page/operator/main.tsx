@@ -1,7 +1,7 @@
 import { signal, useComputed } from '@preact/signals'
 import { gatewayHost } from '../brand.ts'
 import { clockOffsetMs, now } from '../clock.ts'
-import { loadDrawing } from '../components/chart.tsx'
+import { drawing } from '../components/load-drawing.ts'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { loadLater } from '../components/load-later.tsx'
@@ -167,10 +167,8 @@ const Pages = () => {
   )
 }
 
-// Home is shown, which has charts.
-if (isFirstRequest('/overview')) void loadDrawing()
-
 const loaded = loadSession().catch((reason: Error) => {
   problem.value = reason.message
 })
-void renderAfter(loaded, <App />)
+// Home has charts: drawn with it, they are drawn once.
+void renderAfter(Promise.all([loaded, isFirstRequest('/overview') && drawing.load()]), <App />)
