@@ -156,10 +156,11 @@ const requirementConditions = (schema: ObjectSchema, isTop: boolean): readonly J
     return [{ if: givenAt(path, schema), then: required.length === 1 ? required[0] : { anyOf: required } }]
   })
 
-/** That an option is given: `false` and an empty list are none. */
+/** That an option is given: `false`, an empty list and `{}` are none. */
 const givenAt = ([name, ...rest]: Path, schema: Schema | undefined): JsonSchema => {
   if (name !== undefined) return { type: 'object', required: [name], properties: { [name]: givenAt(rest, childSchema(schema, name)) } }
-  return schema?.type === 'boolean' ? { not: { const: false } } : schema?.type === 'array' ? { minItems: 1 } : {}
+  const empty = { boolean: { not: { const: false } }, array: { minItems: 1 }, object: { minProperties: 1 } }
+  return Object.entries(empty).find(([type]) => type === schema?.type)?.[1] ?? {}
 }
 
 /** `${VAR}` may stand in any text; what it holds is checked by the loader. */

@@ -138,8 +138,11 @@ const usageWebhookRetention: GatewayRule = source => {
 const operatorAlertsHaveReceiver: GatewayRule = source => {
   const path = ['portal', 'operatorAlerts']
   const options = source.valueAt(path)
-  if (!isJsonObject(options) || options['mail'] !== undefined || options['webhooks'] !== undefined) return []
-  return [source.problemAt(path, 'portal.operatorAlerts tells nobody', 'add `mail` with addresses, or `webhooks`')]
+  if (!isJsonObject(options) || options['severity'] === undefined) return []
+  if (options['mail'] !== undefined || options['webhooks'] !== undefined) return []
+  return [
+    source.problemAt(path, 'portal.operatorAlerts tells nobody', 'add `mail` with addresses, or `webhooks`; `{}` if nobody is to be told'),
+  ]
 }
 
 const distinctTokens: GatewayRule = source => {

@@ -228,7 +228,7 @@ const operatorAlertsSchema = {
   type: 'object',
   requires: portalListener,
   description:
-    'Who is told when a problem of a node, of a network or of a plugin begins, and when it has ended. Of all gateways on the store, one sends each message.',
+    'Who is told when a problem of a node, of a network or of a plugin begins, and when it has ended. Of all gateways on the store, one sends each message. Without it, the page Home warns; `{}` if others alert you, such as Prometheus.',
   properties: {
     severity: {
       type: 'string',

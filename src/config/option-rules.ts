@@ -33,7 +33,8 @@ const minimum: KeywordRule = ({ source, namePath, owner }, { schema, path: insid
 }
 
 /** Of a variable, too, which has the text `true`. */
-const isOff = (value: unknown): boolean => value === undefined || String(value) === 'false' || (Array.isArray(value) && value.length === 0)
+const isOff = (value: unknown): boolean =>
+  value === undefined || String(value) === 'false' || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
 
 const requires: KeywordRule = ({ source, namePath, owner }, { value, schema, path }) => {
   if (schema?.requires === undefined || isOff(value)) return []

@@ -40,24 +40,29 @@ export const openDashboards = async (config: GatewayConfig, source: DashboardSou
   const { whenOpen: incidents, stop } = recordIncidents({ clock, log, observedNetworks: async () => source.readNetworks() })
   closers.push(stop)
   let reloadable: Pick<GatewayConfig, 'plans' | 'requestLog'> = config
+  let { networks } = source
   let portalUrl: string | undefined
   const admin = await openOperatorListener(
     config,
-    { ...source, incidents, reloadable: () => reloadable, portalUrl: () => portalUrl },
+    {
+      ...{ ...source, incidents, reloadable: () => reloadable, portalUrl: () => portalUrl },
+      hasOwnPlugins: () => networks.some(({ steps }) => steps.some(({ file }) => file !== undefined)),
+    },
     closers,
   )
   const portal = await openPortalListener(config, { ...source, incidents }, closers)
   portalUrl = portal?.url
   return {
     urls: { ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
-    reload({ plans, requestLog }, networks) {
+    reload({ plans, requestLog }, reloaded) {
       reloadable = { plans, requestLog }
+      networks = reloaded
       portal?.reload({ networks, plans, requestLog })
     },
   }
 }
 
-interface OperatorListenerOptions extends DashboardSource, Pick<OperatorListenerAppOptions, 'reloadable' | 'incidents'> {
+interface OperatorListenerOptions extends DashboardSource, Pick<OperatorListenerAppOptions, 'reloadable' | 'incidents' | 'hasOwnPlugins'> {
   /** The URL of the listener of the dashboard; undefined without one. */
   portalUrl(): string | undefined
 }
@@ -69,7 +74,21 @@ const openOperatorListener = async (
   closers: Closers,
 ) => {
   if (listen.admin === undefined) return undefined
-  const { store, reloadable, describeMethods, portalUrl, traffic, incidents, metrics, ownMetrics, reloader, logLevel, clock, log } = source
+  const {
+    store,
+    reloadable,
+    describeMethods,
+    portalUrl,
+    hasOwnPlugins,
+    traffic,
+    incidents,
+    metrics,
+    ownMetrics,
+    reloader,
+    logLevel,
+    clock,
+    log,
+  } = source
   const { token, tokens, url, tls } = admin
   const networks = async () => {
     await source.refreshHeads()
@@ -85,6 +104,7 @@ const openOperatorListener = async (
       describeMethods,
       networks,
       incidents,
+      hasOwnPlugins,
       url,
       metrics,
       traffic,

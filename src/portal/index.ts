@@ -213,7 +213,9 @@ export const recordStoreLimits = ({ store, metrics, clock, log }: Pick<PortalOpt
     open: async () => new (await import('../services/store-limits.ts')).StoreLimits(store, metrics),
   })
 
-export type OperatorListenerAppOptions = Omit<OperatorAppOptions, 'history' | 'observer'>
+export interface OperatorListenerAppOptions extends Omit<OperatorAppOptions, 'history' | 'observer'> {
+  hasOwnPlugins(): boolean
+}
 
 /** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
 export const openOperatorApp = (options: OperatorListenerAppOptions) => {

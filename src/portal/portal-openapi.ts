@@ -126,6 +126,7 @@ const networkStatus = {
     description:
       'Days (UTC) since then, of the last 90, on which no gateway has observed the network, as it had no calls: each gap from its first to its last day.',
   },
+  observedSince: { ...timeOrNull, description: 'When a gateway first knew how the network was, in the last 90 days; null where none did.' },
   observedSeconds: {
     oneOf: [object({ last24Hours: count, last90Days: count }), { type: 'null' }],
     description:

@@ -36,7 +36,8 @@ export const nodeReasonLabels: Readonly<Record<NodeReason, string>> = {
 }
 
 /** For operators whose gateway.yaml has no receiver in `portal.operatorAlerts`: on their page, and by `tollgate alerts operators`. */
-export const noAlertReceivers = 'alerts have no receiver: the gateway tells nobody of problems; set `portal.operatorAlerts` in gateway.yaml'
+export const noAlertReceivers =
+  'nobody is alerted by this gateway: set `portal.operatorAlerts` in gateway.yaml, to `{}` if Prometheus alerts you'
 
 const kindLabels: Readonly<Record<string, string>> = { ...networkStateLabels, ...nodeConditionLabels, ...nodeReasonLabels }
 

@@ -21,11 +21,13 @@ import { networkIncidents } from '../../src/portal/alerts/network-incidents.ts'
 import {
   firstDayOf,
   observedSecondsOf,
+  observedSinceOf,
   openOutageHistory,
   outageDaysOf,
   recordObserved,
   recordOutage,
   unobservedDaysOf,
+  withObservedNow,
 } from '../../src/portal/alerts/outage-days.ts'
 import { formatMessage } from '../../src/portal/alerts/message-format.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
@@ -988,6 +990,21 @@ t.test('of a network the time is known in which some gateway has observed it, an
   await scenario.round(...gateways)
   const [first] = (await store.records('outage', 'operators')).filter(({ id }) => id.endsWith(' first'))
   t.equal(Object.keys((first?.value as { observed?: object } | undefined)?.observed ?? {}).length, 1, 'older days are dropped')
+})
+
+t.test('a network that is known now is observed now, before that is recorded', async t => {
+  const now = Date.UTC(2026, 0, 15, 12, 7)
+  const day = Math.floor(now / dayMs)
+  const first = { network: 'devnet', day: day - 1, outages: [] }
+  t.equal(observedSinceOf([first]), undefined)
+  const seen = withObservedNow([first], now)
+  t.equal(observedSinceOf(seen), Date.UTC(2026, 0, 15, 12, 5))
+  t.same(observedSecondsOf(seen, now), { last24Hours: 120, last90Days: 120 }, 'in steps of 5 minutes')
+  t.same(unobservedDaysOf(seen, now), [{ from: '2026-01-14', to: '2026-01-14' }])
+  const earlier = [{ ...first, observed: { [day - 1]: 3, [day]: '4' } }]
+  t.equal(observedSinceOf(earlier), (day - 1) * dayMs, 'of a day of which the number of steps is known alone')
+  t.same(observedSecondsOf(withObservedNow(earlier, now), now).last90Days, 3 * 300 + 300 + 120)
+  t.same(withObservedNow([], now), [], 'without a first day nothing is said')
 })
 
 t.test('when a network was observed takes as little room after 90 days as after one, however often that began and ended', async t => {

@@ -276,9 +276,9 @@ t.test('queries of usage', async t => {
         message: { type: 'credits.threshold', timestamp: '', data },
       })
     const queries = createUsageQueries(store, clock)
-    const overview = await queries.accountOverview({ planCredits: { core: 1_000 }, limit: 2 })
+    const overview = await queries.accountOverview({ planCredits: { core: 1_000 }, forwardingPlans: ['core'], limit: 2 })
     t.match(overview, {
-      ...{ accountCount: 4, nearLimitCount: 2, hour: nowHour - 1 },
+      ...{ accountCount: 4, forwardedCount: 3, nearLimitCount: 2, hour: nowHour - 1 },
       nearLimit: [
         { row: { name: 'name-2' }, used: 2_500, limit: 2_000 },
         { row: { name: 'name-1' }, used: 750, limit: 1_000 },
@@ -291,20 +291,20 @@ t.test('queries of usage', async t => {
     })
     await changeAccount(store, 'acc_2', { suspended: 1 })
     t.match(
-      (await createUsageQueries(store, clock).accountOverview({ planCredits: { core: 1_000 }, limit: 2 })).nearLimit.map(
-        ({ row }) => row.name,
-      ),
+      (
+        await createUsageQueries(store, clock).accountOverview({ planCredits: { core: 1_000 }, forwardingPlans: [], limit: 2 })
+      ).nearLimit.map(({ row }) => row.name),
       ['name-1'],
       'of a suspended account no calls are served anyway',
     )
     await changeAccount(store, 'acc_2', { suspended: null })
     const report = (seq: number, credits: number) =>
       store.reportUsage({ process: 'p2', seq, counts: [count({ account: 'acc_2', credits })], retentionHours })
-    const usedMost = async () => (await queries.accountOverview({ planCredits: {}, limit: 2 })).nearLimit[0]?.used
+    const usedMost = async () => (await queries.accountOverview({ planCredits: {}, forwardingPlans: [], limit: 2 })).nearLimit[0]?.used
     await store.addAccount({ id: 'acc_9', name: 'new', plan: 'core', created: 1 })
     await report(1, 100)
     t.match(
-      await queries.accountOverview({ planCredits: {}, limit: 2 }),
+      await queries.accountOverview({ planCredits: {}, forwardingPlans: [], limit: 2 }),
       { accountCount: 4, nearLimit: [{ used: 2_500 }] },
       'accounts and their use as they were read',
     )
@@ -314,7 +314,10 @@ t.test('queries of usage', async t => {
     await report(2, 100)
     clock.advance(120_000)
     t.equal(await usedMost(), 2_700, 'nothing older than two minutes')
-    t.match(await queries.accountOverview({ planCredits: {}, limit: 2 }), { accountCount: 5, nearLimit: [{ row: { name: 'name-2' } }] })
+    t.match(await queries.accountOverview({ planCredits: {}, forwardingPlans: [], limit: 2 }), {
+      accountCount: 5,
+      nearLimit: [{ row: { name: 'name-2' } }],
+    })
   })
 
   t.test('the page Overview reads one row an hour, however many groups of calls there are, and needs no query', async t => {

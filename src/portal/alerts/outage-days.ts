@@ -65,7 +65,6 @@ export const recordFirstDay = async (store: Pick<RecordStore, 'addRecord'>, netw
 /** Now a gateway knows how the network is: without calls, none observes it. */
 export const recordObserved = async (store: OutageStore, network: string, now: number): Promise<void> => {
   const day = Math.floor(now / dayMs)
-  const step = 1n << BigInt(observationStepOf(now) % stepsPerDay)
   for (;;) {
     const found = await store.findRecord('outage', firstDayId(network))
     const known: RecordedDay = found === undefined ? { network, day, outages: [] } : dayOf(found)
@@ -73,18 +72,30 @@ export const recordObserved = async (store: OutageStore, network: string, now: n
     const ofToday = observed[day] ?? '0'
     // The clock went back by days.
     if (typeof ofToday === 'number') return
-    const steps = BigInt(`0x${ofToday}`)
-    if ((steps & step) !== 0n) return
+    const steps = withStep(ofToday, now)
+    if (steps === ofToday) return
     const kept = Object.entries(observed)
       .filter(([each]) => Number(each) > day - outageDays)
       .map(([each, its]) => [each, Number(each) < day - 1 ? countSteps(its) : its])
-    const value: RecordedDay = { ...known, observed: { ...Object.fromEntries(kept), [day]: (steps | step).toString(16) } }
+    const value: RecordedDay = { ...known, observed: { ...Object.fromEntries(kept), [day]: steps } }
     const isWritten =
       found === undefined
         ? await store.addRecord('outage', firstDayRecord(network, value))
         : await store.replaceRecord('outage', found, toJson(value))
     if (isWritten) return
   }
+}
+
+const withStep = (steps: string, now: number): string =>
+  (BigInt(`0x${steps}`) | (1n << BigInt(observationStepOf(now) % stepsPerDay))).toString(16)
+
+/** With now, of a network that is known now: what is observed is recorded, and read, some time later. */
+export const withObservedNow = ([first, ...others]: readonly RecordedDay[], now: number): readonly RecordedDay[] => {
+  if (first === undefined) return []
+  const day = Math.floor(now / dayMs)
+  const observed = observedOf([first, ...others])
+  const { [day]: steps = '0' } = observed
+  return [{ ...first, observed: { ...observed, [day]: typeof steps === 'number' ? steps : withStep(steps, now) } }, ...others]
 }
 
 type OutageStore = Pick<RecordStore, 'addRecord' | 'findRecord' | 'replaceRecord'>
@@ -177,6 +188,20 @@ export const observedSecondsOf = (recorded: readonly RecordedDay[], now: number)
     return Math.round(sum / 1_000)
   }
   return { last24Hours: secondsFrom(now - dayMs), last90Days: secondsFrom((today - outageDays + 1) * dayMs) }
+}
+
+/** When a network was observed first, in the last 90 days, in ms since 1970: of older days, their beginning. */
+export const observedSinceOf = (recorded: readonly RecordedDay[]): number | undefined => {
+  const [first] = Object.entries(observedOf(recorded)).toSorted(([one], [other]) => Number(one) - Number(other))
+  if (first === undefined) return undefined
+  const [day, steps] = first
+  const step =
+    typeof steps === 'number'
+      ? 0
+      : Array.from(BigInt(`0x${steps}`).toString(2))
+          .toReversed()
+          .indexOf('1')
+  return Number(day) * dayMs + Math.max(0, step) * observationStepMs
 }
 
 /** One of the records has it. */

@@ -28,7 +28,9 @@ export const readEarlier = async (
   if (from >= to) return []
   const traffic = (await queries.trafficOverTime({ period, from, to }).catch(undefinedWithoutStore)) ?? []
   const first = traffic.findIndex(({ calls }) => calls > 0)
-  if (first < 0) return []
+  const [known] = traffic.slice(first < 0 ? traffic.length : first)
+  // Calls of the period of the start alone may all be from after it.
+  if (known === undefined || (known.start + 1) * periodMs > start) return []
   const points = traffic.slice(first).map((each): EarlierPoint => {
     const [began, ended] = [each.start * periodMs, (each.start + 1) * periodMs]
     const seconds = (Math.min(ended, now) - began) / 1_000
@@ -47,11 +49,11 @@ export const readEarlier = async (
 
 type EarlierPoint = { readonly time: number } & { readonly [Name in keyof Activity['calls']]?: number | null }
 
-export const withEarlier = ({ times, calls, gateway, nodes }: Activity, earlier: readonly EarlierPoint[]): Activity => ({
+export const withEarlier = ({ times, calls, gateway, ...others }: Activity, earlier: readonly EarlierPoint[]): Activity => ({
   times: [...earlier.map(({ time }) => time), ...times],
   calls: prepend(earlier, calls),
   gateway: prepend(earlier, gateway),
-  nodes,
+  ...others,
 })
 
 /** What usage does not have is null. */

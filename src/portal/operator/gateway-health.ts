@@ -44,8 +44,6 @@ export interface GatewayProblem {
   readonly text: string
   /** The network that it is about. */
   readonly network: string | null
-  /** In ms since 1970, if it has just ended. */
-  readonly ended?: number
 }
 
 interface ObservedNetwork {
@@ -53,8 +51,7 @@ interface ObservedNetwork {
   readonly figures: CallFigures
   /** Calls by outcome. */
   readonly outcomes: Readonly<Record<string, number>>
-  /** Undefined where it has a usable node. */
-  readonly outage: Pick<CallFigures, 'calls' | 'failedCalls'> | undefined
+  readonly isDown: boolean
 }
 
 interface ObservedGateway {
@@ -65,6 +62,8 @@ interface ObservedGateway {
   readonly refusedSockets: number
   /** Seconds of CPU a second, of all processes, in the last minute. */
   readonly cpu: number
+  /** Plugins that did not come with the gateway are loaded. */
+  readonly hasOwnPlugins: boolean
   /** Milliseconds since 1970. */
   readonly now: number
 }
@@ -75,28 +74,11 @@ export const gatewayProblems = (observed: ObservedGateway): readonly GatewayProb
   ...observed.networks.flatMap(networkProblems),
 ]
 
-/** Of these, each reading has another figure: one that is over stays for as long as it would be the same incident again. */
-const momentaryAlerts: readonly AlertRule[] = ['TollgateMemoryForCallers', 'TollgateOpenFiles', 'TollgateEventLoopLag']
-
-/** With those that have just ended: a figure around its limit is one problem, rather than one that comes and goes. */
-export const withLateProblems = (
-  problems: readonly GatewayProblem[],
-  endedLately: readonly { readonly kind: string; readonly text: string; readonly ended: number | undefined }[],
-): readonly GatewayProblem[] => [
-  ...problems,
-  ...endedLately.flatMap(({ kind, text, ended = 0 }) => {
-    const alert = momentaryAlerts.find(each => each === kind && !problems.some(({ incident }) => incident === each))
-    return alert === undefined ? [] : [{ alert, incident: kind, severity: 'warning' as const, network: null, text, ended }]
-  }),
-]
-
-const networkProblems = ({ name: network, figures, outcomes, outage }: ObservedNetwork): readonly GatewayProblem[] => {
+const networkProblems = ({ name: network, figures, outcomes, isDown }: ObservedNetwork): readonly GatewayProblem[] => {
   const { calls, failedCalls, p99Ms } = figures
   const { internal = 0 } = outcomes
-  const failed =
-    outage === undefined || outage.failedCalls === 0
-      ? `${formatPercent(failedCalls / calls)} of the calls of the last minute failed`
-      : describeFailedCalls(outage)
+  // The last minute is for the most part one from before the outage.
+  const failed = isDown ? 'calls fail' : `${formatPercent(failedCalls / calls)} of the calls of the last minute failed`
   return [
     ...problemIf(
       'TollgateCallsFail',
@@ -119,10 +101,6 @@ const networkProblems = ({ name: network, figures, outcomes, outage }: ObservedN
 const problemIf = (alert: AlertRule, isWrong: boolean, text: string): readonly GatewayProblem[] =>
   isWrong ? [{ alert, incident: alert, severity: 'warning', text, network: null }] : []
 
-/** The last minute is for the most part one from before the outage. */
-const describeFailedCalls = ({ calls, failedCalls }: Pick<CallFigures, 'calls' | 'failedCalls'>): string =>
-  `${failedCalls === calls && calls > 1 ? `all ${calls}` : `${failedCalls} of ${calls}`} calls since no node is usable failed`
-
 /** As the page Errors has it. */
 const mostFrequentFailure = (outcomes: ObservedNetwork['outcomes']): string => {
   const [outcome = ''] = [...failedOutcomes].sort((a, b) => (outcomes[b] ?? 0) - (outcomes[a] ?? 0))
@@ -130,7 +108,7 @@ const mostFrequentFailure = (outcomes: ObservedNetwork['outcomes']): string => {
   return `“${labels[outcome] ?? outcome}” (${describeOutcome(outcome).code})`
 }
 
-const processProblems = ({ health, families, refusedSockets, cpu, now }: ObservedGateway): readonly GatewayProblem[] => {
+const processProblems = ({ health, families, refusedSockets, cpu, hasOwnPlugins, now }: ObservedGateway): readonly GatewayProblem[] => {
   const gauges = new Gauges(families)
   const { store, workers, inFlightBytes, inFlightMaxBytes, openFiles, maxFiles, eventLoopLagMs } = health
   const isZero = (metric: { readonly name: string }): boolean => gauges.seriesOf(metric).some(({ values }) => values[0] === 0)
@@ -157,7 +135,7 @@ const processProblems = ({ health, families, refusedSockets, cpu, now }: Observe
     ...problemIf(
       'TollgateEventLoopLag',
       (eventLoopLagMs ?? 0) > 100,
-      describeLag(eventLoopLagMs ?? 0, cpu / Math.max(1, workers.ready ?? 1)),
+      describeLag(eventLoopLagMs ?? 0, cpu / Math.max(1, workers.ready ?? 1), hasOwnPlugins),
     ),
     ...problemIf('TollgateSharedCacheDown', isZero(metrics.sharedCacheUp), 'the shared cache is not in use'),
     ...problemIf(
@@ -196,11 +174,11 @@ export const withStoreFailure = (problems: readonly GatewayProblem[]): readonly 
 const maxUsedShare = 0.8
 
 /** More workers help a process that is busy, and not one that something stops for a moment. */
-const describeLag = (lagMs: number, cpuOfProcess: number): string =>
+const describeLag = (lagMs: number, cpuOfProcess: number, hasOwnPlugins: boolean): string =>
   `the event loop was ${Math.round(lagMs)} ms late ${
     cpuOfProcess > minBusyCpuShare
       ? 'under load: add workers'
-      : 'without much load: by a plugin that computes for long, or a pause of the machine'
+      : `without much load: by ${hasOwnPlugins ? 'a plugin that computes for long, or ' : ''}a pause of the machine`
   }`
 
 /** Of a core. */

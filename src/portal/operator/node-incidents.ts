@@ -90,14 +90,6 @@ export class NodeIncidents {
     this.#update()
   }
 
-  /** Of the gateway: what may still come back as the same incident. */
-  endedLately(): readonly NodeIncident[] {
-    const now = this.#options.clock.now()
-    return [...this.#incidents.values()].filter(
-      ({ network, ended }) => network === undefined && ended !== undefined && now - ended < sameIncidentMs,
-    )
-  }
-
   #update(): void {
     const networks = this.#networks
     const observed = new Map([...this.#gateway, ...networks.flatMap(observe)].map(each => [keyOf(each), each]))

@@ -5,7 +5,7 @@ import type { OutageTraffic, TrafficHistory } from '../../services/traffic/histo
 import { shareFor } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { isoTime } from '../../util/dates.ts'
-import { gatewayHealth, gatewayProblems, withLateProblems } from './gateway-health.ts'
+import { gatewayHealth, gatewayProblems } from './gateway-health.ts'
 import type { GatewayProblem } from './gateway-health.ts'
 import type { NodeIncidents } from './node-incidents.ts'
 
@@ -13,7 +13,9 @@ interface ObservedServices {
   history(): Promise<Pick<TrafficHistory, 'recent'>>
   /** Of all processes of the gateway. */
   metrics(): MaybePromise<readonly MetricFamily[]>
-  incidents(): Promise<Pick<NodeIncidents, 'recordGateway' | 'endedLately'>>
+  incidents(): Promise<Pick<NodeIncidents, 'recordGateway'>>
+  /** Whether plugins are loaded that did not come with the gateway. */
+  hasOwnPlugins(): boolean
   readonly clock: Pick<Clock, 'monotonic' | 'now'>
 }
 
@@ -37,12 +39,16 @@ export class GatewayObserver {
     await this.problems()
   }
 
-  /** Those of now, and those that have just ended. */
   async problems(): Promise<readonly GatewayProblem[]> {
     const [observed, incidents] = await Promise.all([this.observe(), this.#services.incidents()])
-    const found = gatewayProblems({ ...observed, refusedSockets: observed.counters.refusedSockets, now: this.#services.clock.now() })
+    const found = gatewayProblems({
+      ...observed,
+      refusedSockets: observed.counters.refusedSockets,
+      hasOwnPlugins: this.#services.hasOwnPlugins(),
+      now: this.#services.clock.now(),
+    })
     incidents.recordGateway(found)
-    return withLateProblems(found, incidents.endedLately())
+    return found
   }
 }
 
@@ -55,7 +61,10 @@ const observeGateway = async ({ history, metrics }: Pick<ObservedServices, 'hist
     families,
     networks: Object.entries(counters.networks)
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([name, each]) => ({ name, figures: callFigures([each]), outcomes: each.calls, outage: describeOutage(outages.get(name)) })),
+      .map(([name, each]) => ({
+        ...{ name, figures: callFigures([each]), outcomes: each.calls },
+        ...{ isDown: outages.has(name), outage: describeOutage(outages.get(name)) },
+      })),
     health: gatewayHealth(families),
     cpu: seconds > 0 ? counters.cpuSeconds / seconds : 0,
   }

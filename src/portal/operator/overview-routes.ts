@@ -106,6 +106,8 @@ export const overviewSchemas = {
   }),
   Activity: object({
     times: { ...listOf(time), description: 'The ends of the intervals; each list below has a figure for each of them, or null.' },
+    lastIsRunning: { ...flag, description: 'The last interval is not over yet: its figures are those up to now.' },
+    started: { ...time, description: 'When this gateway was.' },
     earlierPoints: {
       ...count,
       description:
@@ -140,6 +142,7 @@ export const overviewSchemas = {
   }),
   AccountOverview: object({
     accountCount: count,
+    forwardedCount: { ...count, description: 'Active accounts whose plan has forwarding: in an outage, a partner may answer their calls.' },
     nearLimitCount: { ...count, description: 'Accounts that have used 75 % of the credits of today and more.' },
     nearLimit: {
       ...listOf(object({ id: text, name: text, plan: text, used: count, limit: count })),
@@ -270,11 +273,12 @@ const readActivity = async (
   { range, network }: { readonly range: HistoryRange; readonly network?: string },
   services: OperatorServices,
 ) => {
-  const activity = (await services.history()).activity(range, network)
+  const activity = await (await services.history()).activity(range, network)
   // Usage names no nodes.
   const earlier = network === undefined ? await readEarlier(range, services) : []
-  const { times, ...found } = withEarlier(activity, earlier)
-  return { times: times.map(isoTime), earlierPoints: earlier.length, ...found }
+  const { times, isLastRunning: lastIsRunning, ...found } = withEarlier(activity, earlier)
+  const started = isoTime(startOf(services.clock))
+  return { times: times.map(isoTime), lastIsRunning, started, earlierPoints: earlier.length, ...found }
 }
 
 export type ActivityJson = Awaited<ReturnType<typeof readActivity>>
@@ -288,9 +292,10 @@ const readFailures = async (range: HistoryRange, services: OperatorServices) => 
 export type NodeFailuresJson = Awaited<ReturnType<typeof readFailures>>
 
 const readAccountOverview = async (limit: number, { queries, plans, store, config, clock }: OperatorServices) => {
+  const forwardingPlans = Object.values(plans).flatMap(({ name, forwarding }) => (forwarding ? [name] : []))
   const planCredits = Object.fromEntries(Object.values(plans).map(({ name, dailyCredits }) => [name, dailyCredits]))
   const [{ nearLimit, movers, hour, alerts, ...counts }, deliveries] = await Promise.all([
-    queries.accountOverview({ planCredits, limit }),
+    queries.accountOverview({ planCredits, forwardingPlans, limit }),
     listOperatorDeliveries(store),
   ])
   return {

@@ -3,8 +3,9 @@ import type { EvidenceSummary } from '../../services/evidence.ts'
 import { allClasses } from '../../services/node-reasons.ts'
 import { kindOfProblem } from '../../services/plugin-problems.ts'
 import type { PluginProblemKind } from '../../services/plugin-problems.ts'
-import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import { flag, listOf, object, text, textOrNull, time, timeOrNull, count } from '../openapi.ts'
+import { isoTime } from '../../util/dates.ts'
+import { operatorReceivers } from '../alerts/operator-alerts.ts'
+import { flag, listOf, object, text, textOrNull, time, count } from '../openapi.ts'
 import { acknowledgmentOrNull, isAcknowledgeable } from '../operations/incident-operations.ts'
 import { nodesProperties } from '../operations/node-operations.ts'
 import type { NodeJson, NodesJson } from '../operations/node-operations.ts'
@@ -16,10 +17,11 @@ import type { AlertRule, GatewayProblem } from './gateway-health.ts'
 type ListedNetwork = NodesJson['networks'][number]
 
 /** What an operator should look at now: of the gateway, of a network, or of a node. */
-export interface CurrentProblemJson extends Omit<IncidentJson, 'kind' | 'began' | 'times'> {
+export interface CurrentProblemJson extends Omit<IncidentJson, 'kind' | 'began' | 'ended' | 'times'> {
   readonly kind:
     | NodeJson['condition']
     | 'wrongResults'
+    | 'down'
     | 'stalled'
     | 'notRedundant'
     | 'classUnusable'
@@ -27,6 +29,8 @@ export interface CurrentProblemJson extends Omit<IncidentJson, 'kind' | 'began' 
     | 'alertsNotSent'
     | AlertRule
     | PluginProblemKind
+  /** Of a network that is down: another problem is that, and is counted. */
+  readonly partOfOutage: boolean
   readonly acknowledgeable: boolean
   readonly wrongResults: { readonly count: number; readonly proven: boolean; readonly time: string; readonly cause: string } | null
 }
@@ -47,16 +51,16 @@ const problems = {
       kind: {
         ...text,
         description:
-          'A condition of the node, or `wrongResults`; of the network `stalled`, `notRedundant`, `classUnusable`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name, or `noAlertReceivers` or `alertsNotSent`.',
+          'A condition of the node, or `wrongResults`; of the network `down`, `stalled`, `notRedundant`, `classUnusable`, a plugin and its problem, or the name of an alert rule in deploy/prometheus/alerts.yaml; of the gateway such a name, or `noAlertReceivers` or `alertsNotSent`.',
       },
       class: { ...text, description: 'The class of methods that it is about; `all` for every class.' },
       severity: {
         type: 'string',
         enum: incidentSeverities,
-        description: '`info`: as operators want it, or may want it: the menu does not count it.',
+        description: '`info`: as operators want it: the menu does not count it.',
       },
       text: { ...text, description: 'Why.' },
-      ended: { ...timeOrNull, description: 'Null while it lasts, else within the last minute: it may come back.' },
+      partOfOutage: { ...flag, description: 'Of a network that is down: the problem `down` stands for it, and is counted.' },
       acknowledged: {
         ...acknowledgmentOrNull,
         description: 'Who looks after it; the last one who said so, once each critical incident and each node behind it is acknowledged.',
@@ -68,13 +72,14 @@ const problems = {
       },
     }),
   ),
-  description: 'Critical ones first, of the same severity nodes that get no calls; then those that are acknowledged; last what has ended.',
+  description:
+    'Networks that are down first, each followed by all that is part of it; then critical ones, of the same severity nodes that get no calls; last those that are acknowledged.',
 }
 
 const nodesWithProblems = {
   ...listOf(object({ network: text, node: { ...textOrNull, description: 'Null: nobody has looked for nodes of the network yet.' } })),
   description:
-    'The nodes with a problem above `info`; of a network with such a problem, but no such node, those that are not usable, else all. A drained node is one where its network is down or not redundant.',
+    'The nodes with a problem above `info`; of a network with such a problem, but no such node, those that are not usable, else all. A drained node is one where its network is down.',
 }
 
 /** What the routes return, by the name in the OpenAPI document. */
@@ -106,7 +111,7 @@ const acknowledgmentOf = (
   { incidents, config }: ObservedProblems,
 ): Pick<CurrentProblemJson, 'acknowledged' | 'acknowledgeable'> => {
   const behind =
-    problem.ended === null && config.listen.portal !== undefined ? incidentsBehind(problem, incidents.filter(isAcknowledgeable)) : []
+    config.listen.portal !== undefined && !problem.partOfOutage ? incidentsBehind(problem, incidents.filter(isAcknowledgeable)) : []
   const hasAcknowledged = (subject: string | null): boolean =>
     behind.some(({ node, acknowledged }) => node === subject && acknowledged !== null)
   const isAcknowledged = behind.every(
@@ -135,68 +140,67 @@ const nodesOf = (
   const ofNetwork = problems.filter(each => each.network === network && each.severity !== 'info')
   if (ofNetwork.length === 0) return []
   const own = upstreams.filter(({ name }) => ofNetwork.some(({ node }) => node === name))
-  const unusable = upstreams.filter(({ partner, usable }) => !partner && usable === false)
+  const unusable = upstreams.filter(({ partner, usable, condition }) => !partner && usable === false && condition !== 'drained')
   const [found = upstreams] = [own, unusable].filter(({ length }) => length > 0)
   return found.length === 0 ? [{ network, node: null }] : found.map(({ name: node }) => ({ network, node }))
 }
 
-/** Critical ones first, of the same severity nodes that get no calls; then those that somebody looks after; last what has ended. */
-const listProblems = (observed: ObservedProblems): readonly CurrentProblemJson[] =>
-  findProblems(observed)
-    .map(each => ({ ...each, ...acknowledgmentOf(each, observed) }))
-    .toSorted((one, other) => rankOf(one) - rankOf(other))
+/** Networks that are down first, with all that is part of it; then critical ones, of the same severity nodes that get no calls; last those that somebody looks after. */
+const listProblems = (observed: ObservedProblems): readonly CurrentProblemJson[] => {
+  const problems = findProblems(observed).map(each => ({ ...each, ...acknowledgmentOf(each, observed) }))
+  const outages = new Map(problems.filter(({ kind }) => kind === 'down').map(each => [each.network, each]))
+  const rankOf = (problem: CurrentProblemJson): number => rankOfProblem((problem.partOfOutage && outages.get(problem.network)) || problem)
+  return problems.toSorted((one, other) => rankOf(one) - rankOf(other))
+}
 
-const rankOf = ({ ended, acknowledged, severity, kind }: CurrentProblemJson): number => {
-  if (ended !== null) return 2 * incidentSeverities.length
-  const rank = incidentSeverities.indexOf(severity) - (kind === 'notUsable' ? 0.5 : 0)
+const rankOfProblem = ({ acknowledged, severity, kind }: CurrentProblemJson): number => {
+  const rank = incidentSeverities.indexOf(severity) - (kind === 'notUsable' || kind === 'down' ? 0.5 : 0)
   return acknowledged === null ? rank : rank + incidentSeverities.length
 }
 
-const findProblems = ({ networks, alerts, evidence, config }: ObservedProblems): readonly FoundProblem[] => [
-  ...alerts.map(ofAlert),
-  ...networks.flatMap(network => [
-    ...problemsOfNetwork(network),
-    ...network.upstreams.flatMap(node =>
-      problemOfNode(
-        network,
-        node,
-        evidence.filter(each => each.network === network.name && each.upstream === node.name),
-      ),
-    ),
-  ]),
-  ...problemsOfAlerts(config),
-]
+const findProblems = ({ networks, alerts, evidence, config }: ObservedProblems): readonly FoundProblem[] => {
+  const alertsOf = (name: string | null) => alerts.filter(({ network }) => network === name).map(ofAlert)
+  const names = new Set(networks.map(({ name }) => name))
+  return [
+    ...alerts.filter(({ network }) => network === null || !names.has(network)).map(ofAlert),
+    ...networks.flatMap(network => {
+      const ofNodes = network.upstreams.flatMap(node =>
+        problemOfNode(
+          network,
+          node,
+          evidence.filter(each => each.network === network.name && each.upstream === node.name),
+        ),
+      )
+      const found = [...problemsOfNetwork(network), ...alertsOf(network.name), ...ofNodes]
+      return found.map(each => ({ ...each, partOfOutage: network.state === 'down' && each.kind !== 'down' }))
+    }),
+    ...problemsOfAlerts(config),
+  ]
+}
 
-const ofNothingElse = { node: null, class: allClasses, wrongResults: null, ended: null } as const
+const ofNothingElse = { node: null, class: allClasses, wrongResults: null, partOfOutage: false } as const
 
-const ofAlert = ({ alert: kind, severity, text, network, ended }: GatewayProblem): FoundProblem => ({
+const ofAlert = ({ alert: kind, severity, text, network }: GatewayProblem): FoundProblem => ({
   ...{ ...ofNothingElse, network, kind, severity, text },
-  ended: isoTimeOrNull(ended),
 })
 
-/** That operators are told of none of the others: those that have alerts of Prometheus may want it. */
+/** That operators are told of none of the others; who wants that has no receivers in `portal.operatorAlerts`, rather than no such option. */
 const problemsOfAlerts = ({ listen, portal: { operatorAlerts } }: ObservedProblems['config']): readonly FoundProblem[] => {
   const ofGateway = { ...ofNothingElse, network: null }
-  const docs = 'docs/operations.md#alerts-to-operators'
-  if (operatorAlerts === undefined)
-    return [
-      {
-        ...{ ...ofGateway, kind: 'noAlertReceivers', severity: 'info' },
-        text: `${noAlertReceivers} (${docs})`,
-      },
-    ]
-  if (listen.portal !== undefined) return []
+  if (operatorAlerts === undefined) return [{ ...ofGateway, kind: 'noAlertReceivers', severity: 'warning', text: noAlertReceivers }]
+  if (listen.portal !== undefined || operatorReceivers(operatorAlerts).length === 0) return []
   return [
     {
       ...{ ...ofGateway, kind: 'alertsNotSent', severity: 'warning' },
-      text: `the receivers of \`portal.operatorAlerts\` are told of nothing by this gateway, as it has no dashboard; set \`listen.portal\` in gateway.yaml (${docs})`,
+      text: 'the receivers of `portal.operatorAlerts` are told of nothing by this gateway, as it has no dashboard: set `listen.portal` in gateway.yaml',
     },
   ]
 }
 
-/** Beside what its nodes have: that none of them is usable is told by all of them. */
+/** Beside what its nodes have. */
 const problemsOfNetwork = (network: ListedNetwork): readonly FoundProblem[] => {
-  const { name, state, nodes, usableNodes, problems } = network
+  const { name, state, nodes, usableNodes, problems, upstreams } = network
+  const isByDrains = upstreams.every(({ partner, condition, usable }) => partner || usable !== false || condition === 'drained')
   const problem = (kind: CurrentProblemJson['kind'], severity: IncidentSeverity, text: string) => ({
     ...ofNothingElse,
     network: name,
@@ -210,8 +214,8 @@ const problemsOfNetwork = (network: ListedNetwork): readonly FoundProblem[] => {
       class: each,
     })),
     ...problems.map(each => problem(kindOfProblem(each), each.severity, `${each.plugin}: ${each.text}`)),
-    ...(state === 'stalled' ? [problem(state, networkOutages.stalled.severity, networkOutages.stalled.text)] : []),
-    ...(nodes > 1 && usableNodes === 1 ? [problem('notRedundant', 'warning', `1 of ${nodes} nodes is usable`)] : []),
+    ...(state === 'down' || state === 'stalled' ? [problem(state, networkOutages[state].severity, networkOutages[state].text)] : []),
+    ...(nodes > 1 && usableNodes === 1 ? [problem('notRedundant', isByDrains ? 'info' : 'warning', `1 of ${nodes} nodes is usable`)] : []),
   ]
 }
 
@@ -243,7 +247,7 @@ const problemOfNode = (
       class: allClasses,
       severity: state === 'down' || proven ? 'critical' : condition === 'drained' ? 'info' : 'warning',
       text: why.join('; ') || (last?.cause ?? ''),
-      ended: null,
+      partOfOutage: false,
       wrongResults: last === undefined ? null : { count: evidence.length, proven, time: isoTime(last.time), cause: last.cause },
     },
   ]

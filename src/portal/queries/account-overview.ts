@@ -13,6 +13,7 @@ export type OverviewStore = Pick<Store, 'accounts' | 'accountUse' | 'dayBalance'
 export interface AccountOverviewOptions {
   /** Daily credits by plan. */
   readonly planCredits: Readonly<Record<string, number>>
+  readonly forwardingPlans: readonly string[]
   /** Accounts of each list, at most. */
   readonly limit: number
 }
@@ -25,6 +26,8 @@ export interface UsedAccount {
 
 export interface AccountOverview {
   readonly accountCount: number
+  /** Active accounts whose calls a partner may answer in an outage, by their plan. */
+  readonly forwardedCount: number
   /** Those that have used three quarters of the credits of the day, the greatest share first. */
   readonly nearLimit: readonly (UsedAccount & { readonly limit: number })[]
   readonly nearLimitCount: number
@@ -75,13 +78,13 @@ export class AccountUseCache {
     this.#clock = clock
   }
 
-  async overview({ planCredits, limit: most }: AccountOverviewOptions): Promise<AccountOverview> {
+  async overview({ planCredits, forwardingPlans, limit: most }: AccountOverviewOptions): Promise<AccountOverview> {
     // To read 10,000 accounts once more takes 50 ms of CPU.
     const { rows, byAccount, hour } = await this.#useOfAll()
     const accounts = rows.map(row => ({ row, ...(byAccount.get(row.id) ?? noUse) }))
-    const near = accounts
-      // Of the others, no call is served anyway.
-      .filter(({ row }) => accountState(row) === 'active')
+    // Of the others, no call is served anyway.
+    const active = accounts.filter(({ row }) => accountState(row) === 'active')
+    const near = active
       .map(({ row, used }) => ({ row, used, limit: row.credits ?? planCredits[row.plan] ?? 0 }))
       .filter(({ used, limit }) => limit > 0 && used >= nearShare * limit)
       .sort((a, b) => b.used / b.limit - a.used / a.limit || (a.row.name < b.row.name ? -1 : 1))
@@ -92,6 +95,7 @@ export class AccountUseCache {
       .sort((a, b) => changeOf(b) - changeOf(a) || (a.row.name < b.row.name ? -1 : 1))
     return {
       accountCount: accounts.length,
+      forwardedCount: active.filter(({ row }) => forwardingPlans.includes(row.plan)).length,
       nearLimit: near.slice(0, most),
       nearLimitCount: near.length,
       movers: movers.slice(0, most),

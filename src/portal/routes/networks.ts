@@ -3,7 +3,7 @@ import type { NetworkStatus } from '../../server/network-status.ts'
 import type { NetworkRateLimits } from '../../services/rate-limit-options.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { networkIncidents, seenOutages } from '../alerts/network-incidents.ts'
-import { firstDayOf, observedSecondsOf, outageDaysOf, unobservedDaysOf } from '../alerts/outage-days.ts'
+import { firstDayOf, observedSecondsOf, observedSinceOf, outageDaysOf, unobservedDaysOf, withObservedNow } from '../alerts/outage-days.ts'
 import { notFound } from '../api-errors.ts'
 import { listOf, schemaRef } from '../openapi.ts'
 import type { PortalNetwork, PortalServices } from '../portal-services.ts'
@@ -47,9 +47,10 @@ const networksWithStatus = async (services: PortalServices) => {
   const statuses = new Map(found.map(status => [status.name, status]))
   const now = clock.now()
   return networks.map(network => {
-    const recorded = history?.get(network.name) ?? []
-    const logged = incidents.list(network.name)
     const status = statuses.get(network.name)
+    const read = history?.get(network.name) ?? []
+    const recorded = (status?.state ?? 'unknown') === 'unknown' ? read : withObservedNow(read, now)
+    const logged = incidents.list(network.name)
     const partners = new Set(status?.upstreams.flatMap(({ name, partner }) => (partner === true ? [name] : [])))
     return {
       network,
@@ -63,6 +64,7 @@ const networksWithStatus = async (services: PortalServices) => {
         outageDays: history === undefined ? null : outageDaysOf(recorded, seenOutages(logged), now),
         outagesSince: firstDayOf(recorded),
         unobservedDays: unobservedDaysOf(recorded, now),
+        observedSince: isoTimeOrNull(observedSinceOf(recorded)),
         observedSeconds: history === undefined ? null : observedSecondsOf(recorded, now),
       },
     }

@@ -2,7 +2,7 @@ import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import { trafficBetween } from './counters.ts'
 import type { NetworkCounters, NodeCounters, TrafficCounters, TrafficReading } from './counters.ts'
-import { callFigures, nodeFigures } from './figures.ts'
+import { callFigures, failedOutcomes, nodeFigures } from './figures.ts'
 import type { ProcessTraffic } from './process-traffic.ts'
 
 /** Ranges that are kept in memory: one reading in so many gives a point, and so many points are kept. */
@@ -18,6 +18,9 @@ export const historyRanges = Object.keys(resolutions) as readonly HistoryRange[]
 /** Of the last minute, and one from before it. */
 const maxReadings = 5
 
+/** Rates of less time say little. */
+const minRunningSeconds = 1
+
 /** Figures by time, of one network, node or gateway; null where nothing has happened. */
 type TimeSeries<Figure extends string> = { readonly [Name in Figure]: readonly (number | null)[] }
 
@@ -30,6 +33,7 @@ type GatewaySeries = TimeSeries<'cpu' | 'residentBytes'>
 export interface Activity {
   /** The ends of the intervals, in ms since 1970. */
   readonly times: readonly number[]
+  readonly isLastRunning: boolean
   /** Of one network, or of all together. */
   readonly calls: CallSeries
   /** Of one network. */
@@ -55,7 +59,7 @@ interface TrafficOfInterval {
   readonly counters: TrafficCounters
 }
 
-/** Of one network, since somebody has noticed that it has no usable node. */
+/** Of one network, since somebody has noticed that it has no usable node, with the calls whose failures had that noticed. */
 export interface OutageTraffic {
   /** From when on calls are counted, in ms since 1970. */
   readonly since: number
@@ -77,6 +81,23 @@ interface HistoryOptions {
 const between = (before: TrafficReading, now: TrafficReading): TrafficOfInterval => ({
   seconds: (now.atMs - before.atMs) / 1_000,
   counters: trafficBetween(before, now),
+})
+
+/** The second reading with the failed calls of the first: what is counted from it on has those in between too, and no other calls. */
+const withFailuresOf = (before: TrafficReading, now: TrafficReading): TrafficReading => ({
+  ...now,
+  processes: new Map(
+    Array.from(now.processes, ([id, counters]) => {
+      const known = before.processes.get(id)?.networks
+      const networks = Object.entries(counters.networks).map(([name, network]) => {
+        const calls = Object.entries(network.calls).map(
+          ([outcome, count]) => [outcome, failedOutcomes.has(outcome) ? (known?.[name]?.calls[outcome] ?? 0) : count] as const,
+        )
+        return [name, { ...network, calls: Object.fromEntries(calls) }] as const
+      })
+      return [id, { ...counters, networks: Object.fromEntries(networks) }] as const
+    }),
+  ),
 })
 
 /** The monotonic clock begins with the process. */
@@ -122,7 +143,8 @@ export class TrafficHistory {
     this.#followed = new Set(networks)
     for (const name of this.#outages.keys()) if (!this.#followed.has(name)) this.#outages.delete(name)
     if (networks.every(name => this.#outages.has(name))) return
-    const reading = await this.#read()
+    const [before = processStart] = this.#readings.slice(-1)
+    const reading = withFailuresOf(before, await this.#read())
     const since = this.#options.clock.now()
     for (const name of networks) if (this.#followed.has(name) && !this.#outages.has(name)) this.#outages.set(name, { since, reading })
   }
@@ -135,8 +157,8 @@ export class TrafficHistory {
     return { ...between(before, now), outages: new Map(Array.from(this.#outages, ([name, outage]) => countFrom(name, outage))) }
   }
 
-  activity(range: HistoryRange, network?: string): Activity {
-    return this.#timelines[range].read(network)
+  async activity(range: HistoryRange, network?: string): Promise<Activity> {
+    return this.#timelines[range].read(await this.#read(), this.#options.clock.now(), network)
   }
 
   /** From `since` on, in ms since 1970: the beginning of the range, or the start. */
@@ -197,7 +219,7 @@ class Timeline {
   add(now: TrafficReading, timeMs: number): void {
     const seconds = (now.atMs - this.#before.atMs) / 1_000
     if (seconds <= 0) return
-    const { networks, cpuSeconds, residentBytes } = trafficBetween(this.#before, now)
+    const { total, gateway, networks } = this.#pointsUpTo(now, seconds)
     this.#before = now
     for (const [list, value] of [
       [this.#times, timeMs],
@@ -206,6 +228,32 @@ class Timeline {
       list.push(value)
       if (list.length > this.#maxPoints) list.shift()
     }
+    this.#total.add(total)
+    this.#gateway.add(gateway)
+    const known = this.#networks
+    this.#networks = new Map(
+      Array.from(networks, ([name, { calls: point, nodes: points }]) => {
+        const { calls = new PointSeries(callNames, this.#maxPoints), nodes = new Map<string, NodeTimeline>() } = known.get(name) ?? {}
+        calls.add(point)
+        const nodeEntries = Array.from(points, ([node, { figures, failures }]) => {
+          const { series = new PointSeries(nodeNames, this.#maxPoints), errors = new Map<string, PointSeries<keyof ErrorSeries>>() } =
+            nodes.get(node) ?? {}
+          series.add(figures)
+          for (const error of keysOf(errors, failures)) {
+            const each = getOrCreate(errors, error, () => new PointSeries(errorNames, this.#maxPoints))
+            each.add({ failuresPerSecond: failures.get(error) ?? 0 })
+            if (each.isZero) errors.delete(error)
+          }
+          return [node, { series, errors }] as const
+        })
+        return [name, { calls, nodes: new Map(nodeEntries) }]
+      }),
+    )
+  }
+
+  /** Since the last point, as one more. */
+  #pointsUpTo(now: TrafficReading, seconds: number) {
+    const { networks, cpuSeconds, residentBytes } = trafficBetween(this.#before, now)
     const callPoint = (of: Parameters<typeof callFigures>[0]): Point<keyof CallSeries> => {
       const { calls, failedCalls, credits, cacheHits, p50Ms, p95Ms } = callFigures(of)
       return {
@@ -217,43 +265,51 @@ class Timeline {
         p95Ms,
       }
     }
-    this.#total.add(callPoint(Object.values(networks)))
-    this.#gateway.add({ cpu: cpuSeconds / seconds, residentBytes })
-    const known = this.#networks
-    this.#networks = new Map(
-      Object.entries(networks).map(([name, counters]) => {
-        const { calls = new PointSeries(callNames, this.#maxPoints), nodes = new Map<string, NodeTimeline>() } = known.get(name) ?? {}
-        calls.add(callPoint([counters]))
-        const nodeEntries = Object.entries(counters.nodes).map(([node, nodeCounters]) => {
-          const { series = new PointSeries(nodeNames, this.#maxPoints), errors = new Map<string, PointSeries<keyof ErrorSeries>>() } =
-            nodes.get(node) ?? {}
-          const { requests, failures, p50Ms, p95Ms } = nodeFigures(nodeCounters)
-          series.add({ requestsPerSecond: requests / seconds, failuresPerSecond: failures / seconds, p50Ms, p95Ms })
-          for (const error of new Set([...errors.keys(), ...Object.keys(nodeCounters.failures)])) {
-            const each = getOrCreate(errors, error, () => new PointSeries(errorNames, this.#maxPoints))
-            each.add({ failuresPerSecond: (nodeCounters.failures[error] ?? 0) / seconds })
-            if (each.isZero) errors.delete(error)
-          }
-          return [node, { series, errors }] as const
-        })
-        return [name, { calls, nodes: new Map(nodeEntries) }]
-      }),
-    )
+    const nodePoint = (counters: NodeCounters) => {
+      const { requests, failures, p50Ms, p95Ms } = nodeFigures(counters)
+      return {
+        figures: { requestsPerSecond: requests / seconds, failuresPerSecond: failures / seconds, p50Ms, p95Ms },
+        /** Per second, by error. */
+        failures: new Map(Object.entries(counters.failures).map(([error, count]) => [error, count / seconds])),
+      }
+    }
+    return {
+      total: callPoint(Object.values(networks)),
+      gateway: { cpu: cpuSeconds / seconds, residentBytes },
+      networks: new Map(
+        Object.entries(networks).map(([name, counters]) => {
+          const nodes = new Map(Object.entries(counters.nodes).map(([node, each]) => [node, nodePoint(each)] as const))
+          return [name, { calls: callPoint([counters]), nodes }] as const
+        }),
+      ),
+    }
   }
 
-  read(network?: string): Activity {
+  read(now: TrafficReading, timeMs: number, network = ''): Activity {
+    const seconds = (now.atMs - this.#before.atMs) / 1_000
     const count = this.#times.length
-    const found = network === undefined ? undefined : this.#networks.get(network)
-    const calls = network === undefined ? this.#total : (found?.calls ?? new PointSeries(callNames, this.#maxPoints))
+    const running = seconds < minRunningSeconds && count > 0 ? undefined : this.#pointsUpTo(now, seconds)
+    const known = this.#networks.get(network)
+    const found = running?.networks.get(network)
+    const read = <Name extends string>(names: readonly Name[], series: PointSeries<Name> | undefined, last: Point<Name> | undefined) =>
+      (series ?? new PointSeries(names, this.#maxPoints)).read(count, running && (last ?? {}))
     return {
-      times: [...this.#times],
-      calls: calls.read(count),
-      nodes: Array.from(found?.nodes ?? [], ([name, { series, errors }]) => ({
-        name,
-        ...series.read(count),
-        errors: Array.from(errors, ([error, each]) => ({ error, ...each.read(count) })),
-      })),
-      gateway: this.#gateway.read(count),
+      times: running === undefined ? [...this.#times] : [...this.#times, timeMs],
+      isLastRunning: running !== undefined,
+      calls: network === '' ? read(callNames, this.#total, running?.total) : read(callNames, known?.calls, found?.calls),
+      nodes: keysOf(known?.nodes, found?.nodes).map(name => {
+        const { series, errors } = known?.nodes.get(name) ?? {}
+        const point = found?.nodes.get(name)
+        return {
+          name,
+          ...read(nodeNames, series, point?.figures),
+          errors: keysOf(errors, point?.failures).map(error => ({
+            error,
+            ...read(errorNames, errors?.get(error), { failuresPerSecond: point?.failures.get(error) ?? 0 }),
+          })),
+        }
+      }),
+      gateway: read(gatewayNames, this.#gateway, running?.gateway),
     }
   }
 
@@ -282,13 +338,19 @@ class Timeline {
   }
 }
 
+const keysOf = (...maps: readonly (ReadonlyMap<string, unknown> | undefined)[]): readonly string[] => [
+  ...new Set(maps.flatMap(each => [...(each?.keys() ?? [])])),
+]
+
 /** The newest points come last. Half the memory of doubles, which figures for people do not need. */
 class PointSeries<Name extends string> {
   readonly #names: readonly Name[]
+  readonly #maxPoints: number
   readonly #values: ReadonlyMap<Name, Float32Array>
 
   constructor(names: readonly Name[], maxPoints: number) {
     this.#names = names
+    this.#maxPoints = maxPoints
     this.#values = new Map(names.map(name => [name, new Float32Array(maxPoints).fill(NaN)]))
   }
 
@@ -310,11 +372,14 @@ class PointSeries<Name extends string> {
     return [...this.#values.values()].every(values => values.every(value => !(value > 0)))
   }
 
-  read(count: number): TimeSeries<Name> {
-    const entries = this.#names.map(
-      name => [name, Array.from(this.#values.get(name)?.slice(-count) ?? [], value => roundFigure(value))] as const,
-    )
-    return Object.fromEntries(count === 0 ? this.#names.map(name => [name, []]) : entries) as unknown as TimeSeries<Name> // each name has its values
+  /** The last ones, and one more that is not kept, if any. */
+  read(count: number, last?: Partial<Point<Name>>): TimeSeries<Name> {
+    const valuesOf = (name: Name): readonly number[] => [
+      ...(this.#values.get(name)?.slice(this.#maxPoints - count) ?? []),
+      ...(last === undefined ? [] : [last[name] ?? NaN]),
+    ]
+    const entries = this.#names.map(name => [name, valuesOf(name).map(roundFigure)] as const)
+    return Object.fromEntries(entries) as unknown as TimeSeries<Name> // each name has its values
   }
 }
 

@@ -425,7 +425,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const limits = new StoreLimits(store, metrics)
     const problems = () => {
       const families = metrics.families()
-      const idle = { networks: [], refusedSockets: 0, cpu: 0, now: 0 }
+      const idle = { networks: [], refusedSockets: 0, hasOwnPlugins: false, cpu: 0, now: 0 }
       return gatewayProblems({ ...idle, health: gatewayHealth(families), families }).map(({ alert, text }) => `${alert}: ${text}`)
     }
     const used = Number(/used_memory:(\d+)/.exec(String(await redis.send('INFO', 'memory')))?.[1])

@@ -4,7 +4,7 @@ import { formatCompact, formatMoment, formatNumber, formatSince, formatSpan } fr
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
 import { drawing } from './load-drawing.ts'
-import { axisRangeMs, plotHeightPx, shareOf, shareOfTime, withoutEmpty } from './plot-geometry.ts'
+import { plotHeightPx, shareOf, shareOfTime, withoutEmpty } from './plot-geometry.ts'
 import type { ChartLimit, ChartSeries, PlotProps } from './plot-geometry.ts'
 import { Skeleton } from './skeleton.tsx'
 import { Table } from './table.tsx'
@@ -27,7 +27,13 @@ interface ChartProps {
   /** Of which time the first column is, where that is not all of it. */
   readonly beginsAt?: string | undefined
   /** How long the axis of lines is, which ends at the last point; as long as there are points unless given. */
-  readonly rangeMs?: number
+  readonly rangeMs?: number | undefined
+  /** The axis of values is as long at least: without it, few failures of many calls would look like many. */
+  readonly least?: number
+  /** What is before this time, ISO 8601, has another ground. */
+  readonly grayUntil?: string
+  /** The last point is not over yet; unless given, that of columns that end later than now. */
+  readonly isRunning?: boolean
   /** Columns stand on each other, the first one below. */
   readonly series: readonly ChartSeries[]
   readonly kind?: 'columns' | 'lines'
@@ -57,13 +63,13 @@ export const Chart = (props: ChartProps) => {
     limit,
     note = limit?.label,
   } = props
-  const { format = formatNumber, rangeMs, onPickTime, onPickSeries } = props
+  const { format = formatNumber, rangeMs, least, grayUntil, onPickTime, onPickSeries } = props
   const isTable = useSignal(false)
   const Drawing = isCompact ? CompactPlot : Plot
   const pointed = useSignal<number | undefined>(undefined)
   const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
   const stepMs = Date.parse(end) - Date.parse(times.at(-1) ?? end)
-  const isRunning = Date.parse(end) > Date.now()
+  const { isRunning = Date.parse(end) > Date.now() } = props
   const parts = [
     ...(beginsAt === undefined ? [] : [formatSince(beginsAt)]),
     ...(isRunning ? [`${formatSpan(times.at(-1) ?? '', stepMs)}, ${texts.notOverYet}`] : []),
@@ -117,7 +123,7 @@ export const Chart = (props: ChartProps) => {
       ) : (
         <div class="plot-frame">
           <Drawing
-            {...{ label: title, times, stepMs, series, kind, isCompact, limit, rangeMs, isRunning, describe }}
+            {...{ label: title, times, stepMs, series, kind, isCompact, limit, rangeMs, least, grayUntil, isRunning, describe }}
             isFirstPart={beginsAt !== undefined}
             formatValue={props.format ?? formatCompact}
             pointed={index}
@@ -168,17 +174,15 @@ export const Chart = (props: ChartProps) => {
   )
 }
 
-interface LineChartsProps extends Pick<ChartProps, 'times' | 'end'> {
-  /** How long the axis is, once there are points of so long a time. */
-  readonly rangeMs?: number
-  readonly charts: readonly Pick<ChartProps, 'title' | 'format' | 'series'>[]
+export interface LineChartsProps extends Pick<ChartProps, 'times' | 'end' | 'rangeMs' | 'grayUntil' | 'isRunning'> {
+  readonly charts: readonly Pick<ChartProps, 'title' | 'format' | 'series' | 'least'>[]
 }
 
 /** Charts of lines of the same time, beside each other. */
-export const LineCharts = ({ charts, rangeMs = 0, ...axis }: LineChartsProps) => (
+export const LineCharts = ({ charts, ...axis }: LineChartsProps) => (
   <div class="cards charts">
     {charts.map(chart => (
-      <Chart key={chart.title} kind="lines" isCompact rangeMs={axisRangeMs(axis.times, rangeMs)} {...axis} {...chart} />
+      <Chart key={chart.title} kind="lines" isCompact {...axis} {...chart} />
     ))}
   </div>
 )

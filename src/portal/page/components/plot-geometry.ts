@@ -36,6 +36,10 @@ export interface PlotProps {
   readonly limit?: ChartLimit | undefined
   /** See ChartProps. */
   readonly rangeMs?: number | undefined
+  /** See ChartProps. */
+  readonly least?: number | undefined
+  /** See ChartProps. */
+  readonly grayUntil?: string | undefined
   /** The last point is not over yet. */
   readonly isRunning: boolean
   /** The first column is of a part of its time. */
@@ -57,12 +61,6 @@ const compactHeightPx = 150
 export const axisWidthPx = 52
 
 export const plotHeightPx = ({ isCompact }: Pick<PlotProps, 'isCompact'>): number => (isCompact ? compactHeightPx : heightPx)
-
-/** Until there are points of the whole range, its axis is as long as they are, down to a sixtieth: the rest would be empty. */
-export const axisRangeMs = (times: readonly string[], rangeMs: number): number => {
-  const knownMs = Date.parse(times.at(-1) ?? '') - Date.parse(times[0] ?? '')
-  return Math.min(rangeMs, Math.max(rangeMs / 60, knownMs))
-}
 
 /** What one stroke of a line goes through. */
 interface LinePart {

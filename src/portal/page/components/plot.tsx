@@ -81,6 +81,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
           plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false)
         },
       ],
+      drawClear: [plot => drawGround(plot, latest.current, color)],
       draw: [
         plot => {
           if (kind !== 'columns') return drawLimit(plot, latest.current, color)
@@ -111,7 +112,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
     ],
     scales: {
       x: { range: (_, min, max) => (kind === 'lines' ? [startOf(latest.current, min, max), max] : [min, max + stepSeconds]) },
-      y: { range: (_, __, max) => [0, Math.max(shownLimit(latest.current, max)?.value ?? 0, max) * 1.1 || 1] },
+      y: { range: (_, __, max) => [0, Math.max(shownLimit(latest.current, max)?.value ?? 0, latest.current.least ?? 0, max) * 1.1 || 1] },
     },
     series: [{}, ...toSeriesOptions(latest.current)],
   }
@@ -165,6 +166,16 @@ const raiseFailures = ({ ctx, bbox, valToPos }: uPlot, { times, series }: PlotPr
 }
 
 const minFailuresPx = 3
+
+/** Below everything else. */
+const drawGround = ({ ctx, bbox, valToPos }: uPlot, { grayUntil }: PlotProps, color: string): void => {
+  if (grayUntil === undefined) return
+  const right = Math.min(bbox.left + bbox.width, valToPos(Date.parse(grayUntil) / 1_000, 'x', true))
+  ctx.save()
+  ctx.fillStyle = `color-mix(in srgb, ${color} 14%, transparent)`
+  ctx.fillRect(bbox.left, bbox.top, Math.max(0, right - bbox.left), bbox.height)
+  ctx.restore()
+}
 
 const drawLimit = (plot: uPlot, props: PlotProps, color: string): void => {
   const limit = shownLimit(props, plot.scales['y']?.max ?? 0)

@@ -20,13 +20,6 @@ interface Column<Row> {
   cell(row: Row): ComponentChildren
 }
 
-/** Below the titles of one column or of several. */
-interface GroupCell<Row> extends Pick<Column<Row>, 'isNumber' | 'cell'> {
-  /** Where rows are cards, it stands before the value. */
-  readonly title?: string
-  readonly columns: number
-}
-
 /** The rows come in it already. */
 export interface TableOrder {
   /** `sort` of a column. */
@@ -47,8 +40,8 @@ interface TableProps<Row> {
   /** A click on a row; a button in it does the same, for the keyboard. */
   onOpen?(row: Row): void
   readonly order?: TableOrder | undefined
-  /** The heading of the rows that follow each other with the same key, and cells beside it; undefined where the rows are in no groups. */
-  readonly groups?: { keyOf(row: Row): string; heading(row: Row): ComponentChildren; readonly cells: readonly GroupCell<Row>[] } | undefined
+  /** The heading of the rows that follow each other with the same key, as wide as the table; undefined where the rows are in no groups. */
+  readonly groups?: { keyOf(row: Row): string; heading(row: Row): ComponentChildren } | undefined
   /** The row that the page is about. */
   isChosen?(row: Row): boolean
   /** Its titles stay in sight where the window has room for all columns. */
@@ -89,13 +82,9 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total, detailOf, on
             <Fragment key={keyOf(row)}>
               {rest.groups !== undefined && isFirst && (
                 <tr class="group">
-                  <th scope="rowgroup">{rest.groups.heading(row)}</th>
-                  {rest.groups.cells.map(({ title, columns: colSpan, isNumber = false, cell }, at) => (
-                    // They are always the same.
-                    <td key={String(at)} class={isNumber ? 'number' : undefined} colSpan={colSpan} data-label={title}>
-                      {cell(row)}
-                    </td>
-                  ))}
+                  <th scope="rowgroup" colSpan={columns.length}>
+                    {rest.groups.heading(row)}
+                  </th>
                 </tr>
               )}
               <tr

@@ -235,6 +235,7 @@ export const developerTexts = {
     dayTones: { ok: 'Up', warn: 'Degraded', danger: 'Down', unobserved: 'Not observed' },
     uptime: 'Last 90 days',
     since: 'Since',
+    observedSince: 'Observed since',
     observedFor: 'observed for',
     because: { nodes: 'fewer nodes', slow: 'slow nodes' },
     withoutOutage: 'of the observed time without one',

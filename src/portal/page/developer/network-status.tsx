@@ -146,11 +146,8 @@ const shownDays = 90
 const dayMs = 1_000 * daySeconds
 
 /** A bar for each day: how much of it had an outage that was seen. Its share is of the time that was observed. */
-const Uptime = ({
-  network: { incidents, outageDays, outagesSince, unobservedDays, observedSeconds },
-}: {
-  readonly network: NetworkStatusJson
-}) => {
+const Uptime = ({ network }: { readonly network: NetworkStatusJson }) => {
+  const { incidents, outageDays, outagesSince, unobservedDays, observedSince, observedSeconds } = network
   if (outageDays === null || outagesSince === null || observedSeconds === null) return null
   const today = Math.floor(now.value / dayMs)
   const first = today - shownDays + 1
@@ -160,7 +157,9 @@ const Uptime = ({
   const lost = outageDays.reduce((sum, { downSeconds, stalledSeconds }) => sum + downSeconds + stalledSeconds, 0)
   // An outage is known from its beginning on, and at once; that it was observed, a little later.
   const observed = Math.max(lost, observedSeconds.last90Days)
-  const elapsed = (now.value - observedFrom * dayMs) / 1_000
+  // Of less than a day a share says nothing.
+  const isShort = observed < daySeconds && observedSince !== null
+  const elapsed = (now.value - (isShort ? Date.parse(observedSince) : observedFrom * dayMs)) / 1_000
   // Of the last 24 hours alone it is known when there were fewer or slow nodes.
   const reduced = incidents
     .filter(({ state }) => state === 'degraded')
@@ -186,7 +185,11 @@ const Uptime = ({
   return (
     <section class="uptime" aria-label={text.uptime}>
       <p class="help">
-        {observedFrom === first ? text.uptime : `${text.since} ${outagesSince}`}
+        {isShort
+          ? `${text.observedSince} ${formatMoment(observedSince, now.value)}`
+          : observedFrom === first
+            ? text.uptime
+            : `${text.since} ${outagesSince}`}
         {describeObserved(observed, elapsed)}:{' '}
         {observed === 0
           ? text.noData
@@ -194,7 +197,7 @@ const Uptime = ({
             ? reducedMs === 0
               ? text.noIncidents
               : `${text.noOutages}; ${text.degradedFor} ${formatAge(reducedMs)}`
-            : `${formatAge(lost * 1_000)} ${text.ofOutage}, ${formatShare(observed - lost, observed)} ${text.withoutOutage}`}
+            : `${formatAge(lost * 1_000)} ${text.ofOutage}${isShort ? '' : `, ${formatShare(observed - lost, observed)} ${text.withoutOutage}`}`}
         {observed > 0 && unobserved > 0 && `; ${text.noCalls} ${formatNumber(unobserved)} ${unobserved === 1 ? text.day : text.days}`}
       </p>
       <div class="days" role="img" aria-label={days.length === 0 ? text.noIncidents : days.map(({ title }) => title).join('; ')}>

@@ -6,6 +6,7 @@ import { ConfirmDialog } from '../components/dialog.tsx'
 import { typedText } from '../components/form.tsx'
 import { showToast } from '../components/toast.tsx'
 import { request } from '../request.ts'
+import { nameOfNode } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.home
@@ -19,7 +20,7 @@ export interface AcknowledgeProps {
 export const Acknowledge = ({ problem: { network, node, acknowledged }, onChanged }: AcknowledgeProps) => {
   const isAsking = useSignal(false)
   const form = useRef<HTMLFormElement>(null)
-  const of = node === null ? (network ?? '') : `${node} (${network})`
+  const of = node === null ? (network ?? '') : nameOfNode(network ?? '', node)
   const send = async (action: string, input: object): Promise<void> => {
     await request('POST', `/overview/incidents/${action}`, { network, ...(node !== null && { node }), ...input })
     onChanged()

@@ -180,7 +180,7 @@ const Target = ({ change: { action, target } }: { readonly change: Change }) => 
   if (target === undefined) return '–'
   const [network = '', node] = target.split('/')
   return action.startsWith('node-') && node !== undefined ? (
-    <NodeLink network={network} node={target} />
+    <NodeLink network={network} node={node} />
   ) : (
     <code class={target.length > maxIdChars ? 'breakable' : undefined} title={target}>
       {target.length > maxTargetChars ? `…${target.slice(-4)}` : target}

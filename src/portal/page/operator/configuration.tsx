@@ -10,6 +10,7 @@ import { Notice, Select, WhenLoaded } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
+import { TextWithCode } from '../components/text-with-code.tsx'
 import { showToast } from '../components/toast.tsx'
 import { formatMoment } from '../format.ts'
 import { request, useRequest } from '../request.ts'
@@ -62,7 +63,9 @@ const OperatorAlerts = () => {
       <WhenLoaded from={found} skeleton={<Skeleton height={4} />}>
         {({ enabled, receivers }) =>
           receivers.length === 0 ? (
-            <p class="lead sentence">{noAlertReceivers}</p>
+            <p class="lead sentence">
+              <TextWithCode text={noAlertReceivers} />
+            </p>
           ) : (
             <>
               <p class="lead">{text.alertsHelp}</p>

@@ -10,6 +10,7 @@ import { formatNumber } from '../format.ts'
 import { RequestError } from '../request.ts'
 import { DrainFields, drainSettings, requestDrain } from './drain-node.tsx'
 import type { DrainDuration } from './drain-node.tsx'
+import { nameOfNode } from './links.tsx'
 import type { NodeRow } from './node-rows.ts'
 import { fateOfCalls, isDrained } from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
@@ -106,7 +107,7 @@ export const DrainNodes = ({ rows, onChanged, onClose }: DrainNodesProps) => {
   )
 }
 
-const nameOf = ({ network, node }: Pick<ListedNode, 'network' | 'node'>): string => `${node.name} (${network.name})`
+const nameOf = ({ network, node }: Pick<ListedNode, 'network' | 'node'>): string => nameOfNode(network.name, node.name)
 
 interface DrainEffect {
   readonly network: NetworkNodes

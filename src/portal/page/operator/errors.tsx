@@ -209,7 +209,7 @@ const FailingNodes = ({ since, nodes }: NodeFailuresJson) => {
           keyOf={({ network, node, error }) => `${network}/${node} ${error}`}
           rows={failing}
           columns={[
-            { title: operatorTexts.nodes.upstream, cell: ({ network, node }) => <NodeLink network={network} node={node} /> },
+            { title: operatorTexts.nodes.upstream, cell: ({ network, node }) => <NodeLink network={network} node={node} isShort /> },
             { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
             { title: operatorTexts.nodes.error, cell: ({ error }) => error },
             { title: operatorTexts.nodes.failures, isNumber: true, cell: ({ failures }) => formatNumber(failures) },

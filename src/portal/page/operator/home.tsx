@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact'
 import type { AccountOverviewJson, ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
 import type { CurrentProblemJson, NodesAndProblemsJson } from '../../operator/problems.ts'
-import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
+import type { NodeJson } from '../../operations/node-operations.ts'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
-import { LineCharts, percentileColors } from '../components/chart.tsx'
+import { percentileColors } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
@@ -13,22 +13,35 @@ import { loadLater } from '../components/load-later.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
+import { TextWithCode } from '../components/text-with-code.tsx'
 import { Facts } from '../components/facts.tsx'
 import type { Fact } from '../components/facts.tsx'
 import { now } from '../clock.ts'
 import { formatAge, formatHours, formatLatency, formatMoment, formatNumber, formatTime } from '../format.ts'
 import { connectionProblem, useRequest } from '../request.ts'
+import type { Loaded } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { formatAlert } from '../components/format-alert.ts'
 import { texts } from '../texts.ts'
 import type { AcknowledgeProps } from './acknowledge.tsx'
-import { activityRanges, activityRangesMs, failedShareChart, line, rangeOf } from './activity-charts.ts'
+import { ActivityLines, activityRanges, failedShareChart, line, rangeOf } from './activity-charts.tsx'
 import { DeliveryState } from './delivery-state.tsx'
 import { DrainNode } from './drain-node.tsx'
 import { formatCount, formatMiB, formatRate, formatShare, inTheLast, toMiB, toneOfFailures } from './format-figures.ts'
 import { Acknowledged, Incidents } from './incidents.tsx'
-import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
-import { FailedShare, LastFailure, NodeTimes, NodeWhy, byProblem, fateOfCalls, toneOfNode, useNodes } from './node-state.tsx'
+import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink, nameOfNode } from './links.tsx'
+import {
+  FailedShare,
+  LastFailure,
+  NodeTimes,
+  NodeWhy,
+  byProblem,
+  fateOfCalls,
+  formatLatencyOf,
+  startOfOutage,
+  toneOfNode,
+  useNodes,
+} from './node-state.tsx'
 import type { NetworkNodes } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -38,9 +51,11 @@ const text = operatorTexts.home
 export const Home = () => {
   const overview = useRequest<OverviewJson>('/overview')
   const nodes = useNodes()
+  const accounts = useRequest<AccountOverviewJson>('/overview/accounts')
   return (
     <>
       <Attention
+        accounts={accounts.data.value}
         overview={overview.data.value}
         nodes={nodes.data.value}
         isUnread={(overview.error.value ?? nodes.error.value) !== undefined}
@@ -49,11 +64,18 @@ export const Home = () => {
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
         {found => <Figures {...found} isDown={nodes.data.value?.networks.some(({ state }) => state === 'down') === true} />}
       </WhenLoaded>
-      <Networks networks={nodes.data.value?.networks ?? []} overview={overview.data.value} />
-      <Charts started={overview.data.value?.gateway.started} />
+      {nodes.data.value === undefined && nodes.error.value === undefined ? (
+        <>
+          <h2>{text.networks}</h2>
+          <Skeleton height={12} />
+        </>
+      ) : (
+        <Networks networks={nodes.data.value?.networks ?? []} overview={overview.data.value} />
+      )}
       <h2>{operatorTexts.incidents.title}</h2>
       <Incidents />
-      <Accounts />
+      <Charts />
+      <Accounts accounts={accounts} />
       <WhenLoaded from={overview} skeleton={<Skeleton height={10} />}>
         {({ gateway }) => <Health gateway={gateway} />}
       </WhenLoaded>
@@ -62,6 +84,7 @@ export const Home = () => {
 }
 
 interface AttentionProps {
+  readonly accounts: AccountOverviewJson | undefined
   readonly overview: OverviewJson | undefined
   readonly nodes: NodesAndProblemsJson | undefined
   /** They could not be read: the page says so. */
@@ -87,7 +110,7 @@ interface AttentionRow {
 /** A node that gets no calls, or fewer, or that was wrong. */
 const nodeRow = (
   { network, node }: { readonly network: NetworkNodes; readonly node: NodeJson },
-  { wrongResults }: CurrentProblemJson,
+  { wrongResults, partOfOutage }: CurrentProblemJson,
   onChanged: () => void,
 ): AttentionRow => {
   const { name, condition } = node
@@ -99,11 +122,7 @@ const nodeRow = (
     key: `${network.name}/${name}`,
     tone,
     state: isLiar ? operatorTexts.wrongResults.attention : operatorTexts.nodes.conditions[condition],
-    subject: (
-      <>
-        <NodeLink network={network.name} node={name} /> ({network.name})
-      </>
-    ),
+    subject: <NodeLink network={network.name} node={name} isShort={partOfOutage} />,
     why: (
       <>
         {wrongResults !== null && <WrongResults {...wrongResults} />}
@@ -113,7 +132,9 @@ const nodeRow = (
       </>
     ),
     // To drain what gets no calls helps nobody now; it can be drained on Nodes.
-    action: condition !== 'notUsable' && <DrainNode network={network} node={node} of={`${name} (${network.name})`} onChanged={onChanged} />,
+    action: condition !== 'notUsable' && (
+      <DrainNode network={network} node={node} of={nameOfNode(network.name, name)} onChanged={onChanged} />
+    ),
   }
 }
 
@@ -128,6 +149,7 @@ interface OtherRowProps {
   readonly problem: CurrentProblemJson
   readonly network: NetworkNodes | undefined
   readonly overview: OverviewJson
+  readonly accounts: AccountOverviewJson | undefined
 }
 
 const tonesOfSeverity = { critical: 'danger', warning: 'warn', info: 'accent' } as const satisfies Record<
@@ -136,21 +158,24 @@ const tonesOfSeverity = { critical: 'danger', warning: 'warn', info: 'accent' } 
 >
 
 /** Of a network, or of the gateway. */
-const otherRow = ({ problem, network, overview }: OtherRowProps): AttentionRow => {
-  const { network: name, kind, severity, text: why, ended } = problem
-  const areFailures = failureAlerts.includes(kind)
-  const state = areFailures && network?.state === 'down' ? 'down' : kind === 'stalled' ? kind : undefined
+const otherRow = ({ problem, network, overview, accounts }: OtherRowProps): AttentionRow => {
+  const { network: name, kind, severity, text: why, partOfOutage } = problem
   return {
     key: [kind, problem.class, name].join(),
     tone: tonesOfSeverity[severity],
-    state: kind === 'notRedundant' ? text.notRedundant : state === undefined ? text.severities[severity] : texts.networks.states[state],
-    subject: name === null ? pageOf(kind) : <NetworkLink name={name} />,
-    why: areFailures ? (
+    state:
+      kind === 'notRedundant'
+        ? text.notRedundant
+        : kind === 'stalled' || kind === 'down'
+          ? texts.networks.states[kind]
+          : text.severities[severity],
+    subject: partOfOutage ? null : name === null ? pageOf(kind) : <NetworkLink name={name} />,
+    why: failureAlerts.includes(kind) ? (
       <WhyCallsFail why={why} network={overview.networks.find(each => each.name === name)} />
-    ) : ended === null ? (
-      whyOf(problem, network)
+    ) : kind === 'down' && network !== undefined ? (
+      <WhyDown {...{ network, overview, accounts }} />
     ) : (
-      `${operatorTexts.nodes.until} ${formatMoment(ended, now.value)}: ${why}`
+      <TextWithCode text={whyOf(problem, network)} />
     ),
   }
 }
@@ -164,20 +189,23 @@ const whyOf = ({ kind, text: why }: CurrentProblemJson, network: NetworkNodes | 
   return kind === 'classUnusable' ? `${why}: ${fateOfCalls(network)}` : why
 }
 
-const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => {
+const Attention = ({ accounts, overview, nodes, isUnread, onChanged }: AttentionProps) => {
   if (overview === undefined || nodes === undefined) return isUnread ? null : <Skeleton height={3} />
   const networks = nodes.networks.toSorted(byProblem)
-  const rows = nodes.problems.map(problem => {
+  const rowOf = (problem: CurrentProblemJson): AttentionRow => {
     const network = networks.find(({ name }) => name === problem.network)
     const node = network?.upstreams.find(({ name }) => name === problem.node)
-    const row =
-      network === undefined || node === undefined
-        ? otherRow({ problem, network, overview })
-        : nodeRow({ network, node }, problem, onChanged)
-    return { ...row, problem }
-  })
+    return network === undefined || node === undefined
+      ? otherRow({ problem, network, overview, accounts })
+      : nodeRow({ network, node }, problem, onChanged)
+  }
+  const partsOf = ({ network, kind }: CurrentProblemJson): readonly AttentionRow[] =>
+    kind === 'down' ? nodes.problems.filter(each => each.partOfOutage && each.network === network).map(rowOf) : []
+  const rows = nodes.problems
+    .filter(({ partOfOutage }) => !partOfOutage)
+    .map(problem => ({ ...rowOf(problem), problem, parts: partsOf(problem) }))
   const idle = networks.filter(({ state }) => state === 'unknown').map(({ name }) => name)
-  const isWell = nodes.problems.every(({ network, severity }) => network === null && severity === 'info')
+  const isWell = nodes.problems.every(({ network, severity }) => network === null && severity !== 'critical')
   return (
     <>
       {/* Where the store is down, the page says so above. */}
@@ -187,26 +215,30 @@ const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => 
           {idle.length > 0 && ` ${text.idle} ${idle.join(', ')}.`}
         </Banner>
       )}
-      <NetworksDown networks={networks.filter(({ state }) => state === 'down')} overview={overview} />
       {rows.length > 0 && (
         <ul class="card attention" aria-label={text.attention}>
-          {rows.map(({ key, tone, state, subject, why, action, problem }) => (
-            <li key={key}>
-              <span>
-                <Badge tone={tone}>{state}</Badge>
-              </span>
-              <div>
-                {subject}
-                <div class="why sentence">{why}</div>
-                <Acknowledged of={problem.acknowledged} />
-              </div>
-              {(action || problem.acknowledgeable) && (
-                <div class="buttons">
-                  {problem.acknowledgeable && <Acknowledge problem={problem} onChanged={onChanged} />}
-                  {action}
-                </div>
+          {rows.map(({ problem, parts, action, ...row }) => (
+            <AttentionItem
+              {...row}
+              key={row.key}
+              action={
+                (action || problem.acknowledgeable) && (
+                  <>
+                    {problem.acknowledgeable && <Acknowledge problem={problem} onChanged={onChanged} />}
+                    {action}
+                  </>
+                )
+              }
+            >
+              <Acknowledged of={problem.acknowledged} />
+              {parts.length > 0 && (
+                <ul class="attention">
+                  {parts.map(part => (
+                    <AttentionItem {...part} key={part.key} />
+                  ))}
+                </ul>
               )}
-            </li>
+            </AttentionItem>
           ))}
         </ul>
       )}
@@ -214,40 +246,46 @@ const Attention = ({ overview, nodes, isUnread, onChanged }: AttentionProps) => 
   )
 }
 
-/** `all 11 calls since 08:48:33 failed`. Empty where none has failed. */
-const failedInOutage = ({ since, calls, failedCalls }: NonNullable<OverviewJson['networks'][number]['outage']>): string => {
+const AttentionItem = ({ tone, state, subject, why, action, children }: AttentionRow & { readonly children?: ComponentChildren }) => (
+  <li>
+    <span>
+      <Badge tone={tone}>{state}</Badge>
+    </span>
+    <div>
+      {subject}
+      <div class="why sentence">{why}</div>
+      {children}
+    </div>
+    {action && <div class="buttons">{action}</div>}
+  </li>
+)
+
+/** What callers notice, which is announced. Empty parts are left out. */
+const WhyDown = ({ network, overview, accounts }: Omit<OtherRowProps, 'problem'> & { readonly network: NetworkNodes }) => {
+  const outage = overview.networks.find(({ name }) => name === network.name)?.outage ?? null
+  const fate = fateOfCalls(network)
+  const since = outage === null ? network.downSince && formatMoment(network.downSince, now.value) : startOfOutage(network, outage)
+  const parts = [
+    `${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes})${since === null ? '' : ` ${operatorTexts.nodes.since} ${since}`}`,
+    fate === operatorTexts.nodes.callsToPartner && accounts !== undefined
+      ? `${fate} (${formatNumber(accounts.forwardedCount)} ${texts.of} ${formatNumber(accounts.accountCount)} ${text.accounts})`
+      : fate,
+    outage === null ? '' : failedInOutage(outage),
+  ]
+  return (
+    <span class="error" role="alert">
+      {parts.filter(Boolean).join('; ')}
+    </span>
+  )
+}
+
+/** `all 11 calls since then failed`. Empty where none has failed. */
+const failedInOutage = ({ calls, failedCalls }: NonNullable<OverviewJson['networks'][number]['outage']>): string => {
   const failed =
     failedCalls === calls && calls > 1
       ? `${text.all} ${formatNumber(calls)}`
       : `${formatNumber(failedCalls)} ${texts.of} ${formatNumber(calls)}`
-  return failedCalls === 0 ? '' : `${failed} ${text.callsSince} ${formatMoment(since, now.value)} ${text.haveFailed}`
-}
-
-/** What callers notice: before anything else. */
-const NetworksDown = ({ networks, overview }: Pick<NodesJson, 'networks'> & { readonly overview: OverviewJson }) => {
-  if (networks.length === 0) return null
-  const describe = (network: NetworkNodes): string => {
-    const outage = overview.networks.find(({ name }) => name === network.name)?.outage ?? null
-    const since = network.downSince
-    return [
-      `${network.name}: ${text.noUsable} (${network.usableNodes} ${texts.of} ${network.nodes})${since === null ? '' : ` ${operatorTexts.nodes.since} ${formatMoment(since, now.value)}`}, ${fateOfCalls(network)}`,
-      outage === null ? '' : failedInOutage(outage),
-    ]
-      .filter(Boolean)
-      .join('; ')
-  }
-  const [first] = networks
-  return networks.length === 1 && first !== undefined ? (
-    <Banner tone="danger" title={describe(first)} />
-  ) : (
-    <Banner tone="danger" title={`${networks.length} ${text.networksDown}`}>
-      {networks.map(each => (
-        <span key={each.name} class="line">
-          {describe(each)}
-        </span>
-      ))}
-    </Banner>
-  )
+  return failedCalls === 0 ? '' : `${failed} ${text.callsSinceThen} ${text.haveFailed}`
 }
 
 /** What callers and nodes say of it is on pages of its own. */
@@ -345,9 +383,9 @@ const Networks = ({ networks, overview }: NetworksProps) => {
           {
             title: text.failed,
             isNumber: true,
-            cell: network => <FailedShare network={network.name} traffic={trafficOf(network)} />,
+            cell: network => <FailedShare network={network} traffic={trafficOf(network)} />,
           },
-          { title: text.p95, isNumber: true, cell: network => formatLatency(trafficOf(network)?.p95Ms) },
+          { title: text.p95, isNumber: true, cell: network => formatLatencyOf(network, trafficOf(network)?.p95Ms) },
           { title: operatorTexts.nodes.head, isNumber: true, cell: network => <NewestBlock {...network} /> },
         ]}
       />
@@ -358,60 +396,47 @@ const Networks = ({ networks, overview }: NetworksProps) => {
   )
 }
 
-/** `started`: when the gateway did, which knows nothing of the time before. */
-const Charts = ({ started }: { readonly started: string | undefined }) => {
+const Charts = () => {
   const range = queryMember('range', '1h')
   const shown = rangeOf(range.value)
-  const rangeMs = activityRangesMs[shown]
   const activity = useRequest<ActivityJson>(`/overview/activity?range=${shown}`)
-  const isYoung = started !== undefined && now.value - Date.parse(started) < rangeMs
   return (
     <>
       <div class="section-heading">
         <h2>{text.overTime}</h2>
         <Segments label={text.range} options={activityRanges} value={shown} onChange={range.set} />
       </div>
-      {isYoung && (
-        <p class="lead">
-          {text.startedAt} {formatMoment(started, now.value)}
-          {(activity.data.value?.earlierPoints ?? 0) > 0 ? text.fromUsage : text.nothingBefore}
-        </p>
-      )}
       <WhenLoaded from={activity} skeleton={<Skeleton height={30} />}>
-        {({ times, calls, gateway }) =>
-          times.length < 2 ? (
-            <p class="lead">{text.noHistory[shown]}</p>
-          ) : (
-            <LineCharts
-              times={times}
-              rangeMs={rangeMs}
-              charts={[
-                {
-                  title: text.callsPerSecond,
-                  format: formatRate,
-                  series: [line(text.calls, calls.callsPerSecond)],
-                },
-                failedShareChart(calls),
-                {
-                  title: text.latency,
-                  format: formatLatency,
-                  series: [
-                    { id: 'p50', name: 'p50', points: calls.p50Ms, color: percentileColors.p50 },
-                    { id: 'p95', name: 'p95', points: calls.p95Ms, color: percentileColors.p95 },
-                  ],
-                },
-                { title: text.creditsPerSecond, format: formatRate, series: [line(text.credits, calls.creditsPerSecond)] },
-                { title: text.cacheHits, format: formatShare, series: [line(text.hits, calls.cacheHits)] },
-                { title: text.cpu, format: formatCores, series: [line(text.cores, gateway.cpu)] },
-                {
-                  title: text.memory,
-                  format: mib => `${formatNumber(Math.round(mib))} MiB`,
-                  series: [line(text.resident, gateway.residentBytes.map(toMiB))],
-                },
-              ]}
-            />
-          )
-        }
+        {found => (
+          <ActivityLines
+            activity={found}
+            range={shown}
+            charts={[
+              {
+                title: text.callsPerSecond,
+                format: formatRate,
+                series: [line(text.calls, found.calls.callsPerSecond)],
+              },
+              failedShareChart(found.calls),
+              {
+                title: text.latency,
+                format: formatLatency,
+                series: [
+                  { id: 'p50', name: 'p50', points: found.calls.p50Ms, color: percentileColors.p50 },
+                  { id: 'p95', name: 'p95', points: found.calls.p95Ms, color: percentileColors.p95 },
+                ],
+              },
+              { title: text.creditsPerSecond, format: formatRate, series: [line(text.credits, found.calls.creditsPerSecond)] },
+              { title: text.cacheHits, format: formatShare, series: [line(text.hits, found.calls.cacheHits)] },
+              { title: text.cpu, format: formatCores, series: [line(text.cores, found.gateway.cpu)] },
+              {
+                title: text.memory,
+                format: mib => `${formatNumber(Math.round(mib))} MiB`,
+                series: [line(text.resident, found.gateway.residentBytes.map(toMiB))],
+              },
+            ]}
+          />
+        )}
       </WhenLoaded>
     </>
   )
@@ -419,24 +444,21 @@ const Charts = ({ started }: { readonly started: string | undefined }) => {
 
 const formatCores = (cores: number): string => cores.toFixed(2)
 
-const Accounts = () => {
-  const accounts = useRequest<AccountOverviewJson>('/overview/accounts')
-  return (
-    <>
-      <h2>{operatorTexts.pages.accounts}</h2>
-      <WhenLoaded from={accounts} skeleton={<Skeleton height={16} />}>
-        {found => (
-          <div class="columns">
-            <NearLimit accounts={found} />
-            <Movers accounts={found} />
-            <Alerts accounts={found} />
-            <OperatorAlerts accounts={found} />
-          </div>
-        )}
-      </WhenLoaded>
-    </>
-  )
-}
+const Accounts = ({ accounts }: { readonly accounts: Loaded<AccountOverviewJson> }) => (
+  <>
+    <h2>{operatorTexts.pages.accounts}</h2>
+    <WhenLoaded from={accounts} skeleton={<Skeleton height={16} />}>
+      {found => (
+        <div class="columns">
+          <NearLimit accounts={found} />
+          <Movers accounts={found} />
+          <Alerts accounts={found} />
+          <OperatorAlerts accounts={found} />
+        </div>
+      )}
+    </WhenLoaded>
+  </>
+)
 
 interface AccountsProps {
   readonly accounts: AccountOverviewJson

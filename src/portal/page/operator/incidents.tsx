@@ -7,6 +7,7 @@ import { Badge } from '../components/badge.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
+import { TextWithCode } from '../components/text-with-code.tsx'
 import { formatAgeSince, formatAuthor, formatMoment, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
@@ -80,9 +81,7 @@ const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonl
           ) : node === null ? (
             <NetworkLink name={network} />
           ) : (
-            <>
-              <NodeLink network={network} node={node} /> {hasNetworks && `(${network})`}
-            </>
+            <NodeLink network={network} node={node} isShort={!hasNetworks} />
           ),
       },
       {
@@ -91,7 +90,9 @@ const IncidentTable = ({ incidents, hasNetworks }: { readonly incidents: readonl
           <>
             {nameOfKind(kind)}
             {methodClass !== allClasses && ` (${nameClass(methodClass)})`}
-            <p class="help sentence">{why}</p>
+            <p class="help sentence">
+              <TextWithCode text={why} />
+            </p>
             <Acknowledged of={acknowledged} />
           </>
         ),

@@ -3,11 +3,12 @@ import { followLink } from '../router.ts'
 
 interface LinkProps {
   readonly to: string
+  readonly isOneLine?: boolean
   readonly children: ComponentChildren
 }
 
-const Link = ({ to, children }: LinkProps) => (
-  <a href={to} onClick={followLink}>
+const Link = ({ to, isOneLine = false, children }: LinkProps) => (
+  <a href={to} onClick={followLink} class={isOneLine ? 'one-line' : undefined}>
     {children}
   </a>
 )
@@ -43,13 +44,25 @@ export const RequestLink = ({ id, isCut = false }: { readonly id: string; readon
   </Link>
 )
 
-export const NetworkLink = ({ name, children = name }: { readonly name: string; readonly children?: ComponentChildren }) => (
-  <Link to={`/operator/nodes?${new URLSearchParams({ network: name })}`}>{children}</Link>
+export const NetworkLink = ({ name }: { readonly name: string }) => (
+  <Link to={`/operator/nodes?${new URLSearchParams({ network: name })}`} isOneLine>
+    {name}
+  </Link>
 )
 
+/** Where its network is not named beside it: nodes of several networks have the same names. */
+export const nameOfNode = (network: string, node: string): string => `${network} / ${node}`
+
+interface NodeLinkProps {
+  readonly network: string
+  readonly node: string
+  /** Its network is named beside it. */
+  readonly isShort?: boolean
+}
+
 /** The page of its network, at its row. */
-export const NodeLink = ({ network, node }: { readonly network: string; readonly node: string }) => (
-  <Link to={`/operator/nodes?${new URLSearchParams({ network, node })}`}>{node}</Link>
+export const NodeLink = ({ network, node, isShort = false }: NodeLinkProps) => (
+  <Link to={`/operator/nodes?${new URLSearchParams({ network, node })}`}>{isShort ? node : nameOfNode(network, node)}</Link>
 )
 
 /** Of the last hour. */

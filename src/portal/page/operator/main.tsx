@@ -100,8 +100,9 @@ const SignIn = () => {
 }
 
 /** So that nobody takes a page that has stopped for one that is up to date. */
-const AsOf = () => {
+const AsOf = ({ isLoading }: { readonly isLoading: boolean }) => {
   const readAt = lastReadAt.value
+  if (isLoading) return <span class="since">{texts.loading}</span>
   if (readAt === undefined) return null
   const time = new Date(readAt + clockOffsetMs.value).toISOString()
   const isOld = now.value - Date.parse(time) > maxMissedReads * refreshIntervalMs
@@ -120,9 +121,9 @@ const hasNodes = (read: NodesAndProblemsJson | CurrentProblemsJson | undefined):
   read !== undefined && 'networks' in read
 
 /** Beside the name of the page that says more of them. */
-const countProblems = (found: readonly CurrentProblemJson[], count: number, [one, many]: readonly [string, string], what = '') => ({
+const countProblems = (found: readonly CurrentProblemJson[], count: number, [one, many]: readonly [string, string]) => ({
   count,
-  text: `${count === 1 ? one : many}${what && `: ${what}`}`,
+  text: count === 1 ? one : many,
   tone: found.some(({ severity }) => severity === 'critical')
     ? ('danger' as const)
     : found.some(({ severity }) => severity === 'warning')
@@ -139,9 +140,10 @@ const Pages = () => {
   )
   const nodes = useComputed(() => (hasNodes(read.data.value) ? read.data.value : undefined))
   const { problems: found = [], nodesWithProblems = [] } = read.data.value ?? {}
-  const ofGateway = found.filter(each => !areOfNodes(each) && each.severity !== 'info')
+  const counted = found.filter(each => each.severity !== 'info' && !each.partOfOutage)
+  const isLoading = read.data.value === undefined && read.error.value === undefined
   const counts: Readonly<Record<string, ReturnType<typeof countProblems>>> = {
-    [text.pages.home]: countProblems(ofGateway, ofGateway.length, text.problemsOfGateway, ofGateway.map(each => each.text).join('; ')),
+    [text.pages.home]: countProblems(counted, counted.length, text.problems),
     [text.pages.nodes]: countProblems(found.filter(areOfNodes), nodesWithProblems.length, text.nodesWithProblems),
   }
   const shown =
@@ -156,7 +158,7 @@ const Pages = () => {
       pages={pages.map(each => ({ ...each, problems: counts[each.title] }))}
       current={shown.path}
       title={shown.title}
-      actions={<AsOf />}
+      actions={<AsOf isLoading={isLoading} />}
       onSignOut={signOut}
     >
       <NodesNow.Provider value={{ ...read, data: nodes }}>{shown.content}</NodesNow.Provider>

@@ -1,6 +1,5 @@
 import type { EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
 import type { ActivityJson } from '../../operator/overview-routes.ts'
-import { LineCharts } from '../components/chart.tsx'
 import type { ChartSeries } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Facts } from '../components/facts.tsx'
@@ -12,12 +11,12 @@ import { Segments } from '../components/tabs.tsx'
 import { formatLatency, formatNumber, formatSeconds } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
-import { activityRanges, activityRangesMs, failedShareChart, rangeOf } from './activity-charts.ts'
+import { ActivityLines, activityRanges, failedShareChart, rangeOf } from './activity-charts.tsx'
 import { formatRate, formatShare } from './format-figures.ts'
 import { Incidents } from './incidents.tsx'
 import { RequestLink } from './links.tsx'
 import type { NodeRow } from './node-rows.ts'
-import { FailedShare } from './node-state.tsx'
+import { FailedShare, formatLatencyOf } from './node-state.tsx'
 import type { NetworkNodes, NetworkTraffic } from './node-state.tsx'
 import { NodeTable } from './node-table.tsx'
 import { operatorTexts } from './operator-texts.ts'
@@ -43,8 +42,8 @@ export const NetworkDetails = ({ network, rows, traffic, seconds, evidence, onCh
   const node = queryMember('node')
   const facts: readonly Fact[] = [
     [text.calls, formatRate(seconds > 0 ? (traffic?.calls ?? 0) / seconds : 0)],
-    [text.failed, <FailedShare key={text.failed} network={name} traffic={traffic} />],
-    [text.p95, formatLatency(traffic?.p95Ms)],
+    [text.failed, <FailedShare key={text.failed} network={network} traffic={traffic} />],
+    [text.p95, formatLatencyOf(network, traffic?.p95Ms)],
     [text.cacheHits, formatShare(traffic?.cacheHits)],
     [text.head, <NewestBlock key={text.head} {...network} />],
     [text.finalized, formatNumber(finalized)],
@@ -109,17 +108,17 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
   )
 }
 
-const ActivityCharts = ({ network, range }: { readonly network: string; readonly range: keyof typeof activityRangesMs }) => {
+const ActivityCharts = ({ network, range }: { readonly network: string; readonly range: ReturnType<typeof rangeOf> }) => {
   const activity = useRequest<ActivityJson>(`/overview/activity?${new URLSearchParams({ network, range })}`)
   return (
     <WhenLoaded from={activity} skeleton={<Skeleton height={14} />}>
-      {({ times, calls, nodes }) => {
-        if (times.length < 2 || nodes.length === 0)
-          return <p class="lead">{range === '24h' ? operatorTexts.home.noHistory[range] : text.noHistory}</p>
+      {found => {
+        const { calls, nodes } = found
+        if (nodes.length === 0) return <p class="lead">{text.noHistory}</p>
         return (
-          <LineCharts
-            times={times}
-            rangeMs={activityRangesMs[range]}
+          <ActivityLines
+            activity={found}
+            range={range}
             charts={[
               failedShareChart(calls),
               {

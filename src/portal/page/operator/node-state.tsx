@@ -6,7 +6,8 @@ import type { OverviewJson } from '../../operator/overview-routes.ts'
 import type { CurrentProblemJson, NodesAndProblemsJson } from '../../operator/problems.ts'
 import { now } from '../clock.ts'
 import type { Tone } from '../components/badge.tsx'
-import { formatAgeSince, formatAuthor, formatMoment, formatNumber } from '../format.ts'
+import { TextWithCode } from '../components/text-with-code.tsx'
+import { formatAgeSince, formatAuthor, formatLatency, formatMoment, formatNumber } from '../format.ts'
 import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
 import { formatShare, toneOfFailures } from './format-figures.ts'
@@ -58,10 +59,12 @@ export const byProblem = (one: NetworkNodes, other: NetworkNodes): number =>
 export const isDrained = ({ drained }: NodeJson): boolean => drained
 
 /** What becomes of calls that no own node gets, once `taken` are drained too. */
-export const fateOfCalls = ({ upstreams }: NetworkNodes, taken: readonly NodeJson[] = []): string =>
-  upstreams.some(each => each.partner && each.usable !== false && !each.drained && !taken.includes(each))
-    ? text.callsToPartner
-    : text.callsFail
+export const fateOfCalls = ({ name, upstreams }: NetworkNodes, taken: readonly NodeJson[] = []): string => {
+  const partner = upstreams.find(each => each.partner)
+  if (partner === undefined) return `${text.callsFail}: ${text.noPartner} ${name}`
+  if (partner.drained || taken.includes(partner)) return `${text.callsFail}: ${text.partnerDrained}`
+  return partner.usable === false ? `${text.callsFail}: ${text.partnerUnusable}` : text.callsToPartner
+}
 
 export const nameClass = (methodClass: string): string => (methodClass === allClasses ? text.allClasses : `${methodClass} ${text.ofClass}`)
 
@@ -73,7 +76,7 @@ export const NodeWhy = ({ node: { condition, because, reasons } }: { readonly no
       .filter(({ reason }) => reason !== 'drained')
       .map(({ class: methodClass, reason, text: rule, keepsAway }) => (
         <p key={`${methodClass} ${reason}`} class={keepsAway && condition !== 'drained' ? 'error sentence' : 'help sentence'}>
-          {methodClass === allClasses ? rule : `${nameClass(methodClass)}: ${rule}`}
+          <TextWithCode text={methodClass === allClasses ? rule : `${nameClass(methodClass)}: ${rule}`} />
         </p>
       ))}
   </>
@@ -112,8 +115,16 @@ export const NodeTimes = ({
 
 export type NetworkTraffic = OverviewJson['networks'][number]
 
+/** That of a network which is down is from before. */
+export const formatLatencyOf = ({ state }: NetworkNodes, ms: number | null | undefined): string =>
+  formatLatency(state === 'down' ? null : ms)
+
+/** Of an outage: calls have failed since then, by the nodes rather than by when their calls were counted first. */
+export const startOfOutage = ({ downSince }: NetworkNodes, outage: NonNullable<NetworkTraffic['outage']>): string =>
+  formatMoment(downSince ?? outage.since, now.value)
+
 interface FailedShareProps {
-  readonly network: string
+  readonly network: NetworkNodes
   readonly traffic: NetworkTraffic | undefined
 }
 
@@ -126,13 +137,13 @@ export const FailedShare = ({ network, traffic }: FailedShareProps) => {
   if (failedCalls === 0) return <span>{share}</span>
   return (
     <span class={outage !== null || toneOfFailures(traffic) === 'danger' ? 'error' : undefined}>
-      <ErrorsLink network={network}>
+      <ErrorsLink network={network.name}>
         <span class="one-line">{share}</span>
       </ErrorsLink>
       {outage !== null && (
         <>
           {' '}
-          <span class="since one-line">{`${texts.of} ${formatNumber(calls)} ${text.since} ${formatMoment(outage.since, now.value)}`}</span>
+          <span class="since one-line">{`${texts.of} ${formatNumber(calls)} ${text.since} ${startOfOutage(network, outage)}`}</span>
         </>
       )}
     </span>

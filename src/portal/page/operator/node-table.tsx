@@ -8,11 +8,11 @@ import { Table } from '../components/table.tsx'
 import { formatLatency, formatMoment, formatNumber } from '../format.ts'
 import { queryMember } from '../router.ts'
 import { DrainNode } from './drain-node.tsx'
-import { formatPart } from './format-figures.ts'
-import { NetworkLink, NodeLink } from './links.tsx'
+import { formatOrdinal, formatPart } from './format-figures.ts'
+import { NetworkLink, NodeLink, nameOfNode } from './links.tsx'
 import { byNetwork, nextOrder, readOrder } from './node-rows.ts'
 import type { NodeRow } from './node-rows.ts'
-import { FailedShare, LastFailure, NodeTimes, NodeWhy, nameClass, needsAttention, toneOfNode } from './node-state.tsx'
+import { FailedShare, LastFailure, NodeTimes, NodeWhy, formatLatencyOf, nameClass, needsAttention, toneOfNode } from './node-state.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.nodes
@@ -67,8 +67,8 @@ export const NodeTable = ({ caption, rows, hasNetworks, chosen = '', onChanged }
           cell: ({ traffic }) => formatPart(traffic?.share),
         },
         { title: text.failures, sort: 'failures', isNumber: true, cell: ({ traffic }) => <Failures count={traffic?.failures ?? 0} /> },
-        { title: text.p50, sort: 'p50', isNumber: true, cell: ({ traffic }) => <Latency ms={traffic?.p50Ms} of={traffic} /> },
-        { title: text.p95, sort: 'p95', isNumber: true, cell: ({ traffic }) => <Latency ms={traffic?.p95Ms} of={traffic} /> },
+        { title: text.p50, sort: 'p50', isNumber: true, cell: row => <Latency ms={row.traffic?.p50Ms} of={row} /> },
+        { title: text.p95, sort: 'p95', isNumber: true, cell: row => <Latency ms={row.traffic?.p95Ms} of={row} /> },
         { title: text.inFlight, sort: 'inFlight', isNumber: true, cell: ({ node }) => formatNumber(node?.inFlight ?? null) },
         {
           title: text.actions,
@@ -78,7 +78,7 @@ export const NodeTable = ({ caption, rows, hasNetworks, chosen = '', onChanged }
                 network={network}
                 node={node}
                 share={traffic?.share}
-                of={hasNetworks ? `${node.name} (${network.name})` : node.name}
+                of={hasNetworks ? nameOfNode(network.name, node.name) : node.name}
                 onChanged={onChanged}
               />
             ),
@@ -88,10 +88,12 @@ export const NodeTable = ({ caption, rows, hasNetworks, chosen = '', onChanged }
   )
 }
 
+const formatPlace = (place: number): string => (place === 1 ? text.firstChoice : `${text.standby}, ${formatOrdinal(place)} ${text.choice}`)
+
 /** Below its name: what runs there, and its turn, where nodes have one. */
 const Identity = ({ node, hasTurns }: { readonly node: NodeJson; readonly hasTurns: boolean }) => {
   const { client, place, weight, getsCalls } = node
-  const turn = !hasTurns || place === null ? [] : weight === null ? `${text.place} ${place}` : `${text.weight} ${formatNumber(weight)}`
+  const turn = !hasTurns || place === null ? [] : weight === null ? formatPlace(place) : `${text.weight} ${formatNumber(weight)}`
   const parts = [client ?? [], turn].flat()
   return parts.length === 0 ? null : (
     <p class="help" title={getsCalls ?? undefined}>
@@ -104,7 +106,7 @@ const NodeName = ({ network, node, evidence, hasNetworks }: NodeRow & Pick<NodeT
   if (node === undefined) return <>–</>
   return (
     <>
-      <span class="row-name">{hasNetworks ? <NodeLink network={network.name} node={node.name} /> : node.name}</span>{' '}
+      <span class="row-name">{hasNetworks ? <NodeLink network={network.name} node={node.name} isShort /> : node.name}</span>{' '}
       {node.partner && <Badge isLabel>{text.partner}</Badge>}
       {evidence.length > 0 && (
         <Badge tone={evidence.some(({ proven }) => proven) ? 'danger' : 'warn'} isLabel>
@@ -121,48 +123,37 @@ const Failures = ({ count }: { readonly count: number }) => <span class={count >
 /** So many make a percentile of them. */
 const minAttempts = 20
 
-/** Pale where it says little. */
-const Latency = ({ ms, of }: { readonly ms: number | null | undefined; readonly of: NodeRow['traffic'] }) => {
-  const isOfFew = of !== undefined && of.requests < minAttempts
+/** Pale where it says little. That of a node which is down is from before. */
+const Latency = ({ ms, of: { node, traffic } }: { readonly ms: number | null | undefined; readonly of: NodeRow }) => {
+  if (node?.condition === 'notUsable') return <>{formatLatency(null)}</>
+  const isOfFew = traffic !== undefined && traffic.requests < minAttempts
   return (
-    <span class={isOfFew ? 'since' : undefined} title={isOfFew ? `${text.fewAttempts} ${formatNumber(of.requests)}` : undefined}>
+    <span class={isOfFew ? 'since' : undefined} title={isOfFew ? `${text.fewAttempts} ${formatNumber(traffic.requests)}` : undefined}>
       {formatLatency(ms)}
     </span>
   )
 }
 
-/** What its callers notice, below the titles of the columns of its nodes. */
+/** What its callers notice. */
 const networkGroups = {
   keyOf: ({ network }: NodeRow) => network.name,
-  heading: ({ network }: NodeRow) => (
-    <span class="row-name">
-      <NetworkLink name={network.name} />
-    </span>
+  heading: ({ network, ofNetwork }: NodeRow) => (
+    <div class="network-line">
+      <span class="row-name">
+        <NetworkLink name={network.name} />
+      </span>
+      <StateBadge state={network.state} />
+      <span>{usableNodesOf(network)}</span>
+      <span>
+        {text.failed} <FailedShare network={network} traffic={ofNetwork} />
+      </span>
+      <span class="one-line">{`p50 ${formatLatencyOf(network, ofNetwork?.p50Ms)}`}</span>
+      <span class="one-line">{`p95 ${formatLatencyOf(network, ofNetwork?.p95Ms)}`}</span>
+      <span>
+        {text.head} <NewestBlock {...network} />
+      </span>
+    </div>
   ),
-  cells: [
-    { columns: 1, cell: ({ network }: NodeRow) => <StateBadge state={network.state} /> },
-    {
-      columns: 4,
-      cell: ({ network, ofNetwork }: NodeRow) => (
-        <div class="network-line">
-          <span>{usableNodesOf(network)}</span>
-          <span>
-            {text.failed} <FailedShare network={network.name} traffic={ofNetwork} />
-          </span>
-        </div>
-      ),
-    },
-    { title: text.p50, columns: 1, isNumber: true, cell: ({ ofNetwork }: NodeRow) => formatLatency(ofNetwork?.p50Ms) },
-    { title: text.p95, columns: 1, isNumber: true, cell: ({ ofNetwork }: NodeRow) => formatLatency(ofNetwork?.p95Ms) },
-    {
-      columns: 2,
-      cell: ({ network }: NodeRow) => (
-        <>
-          {text.head} <NewestBlock {...network} />
-        </>
-      ),
-    },
-  ],
 } as const
 
 const labelOf = (reason: string): string => (nodeReasonLabels as Readonly<Record<string, string>>)[reason] ?? reason

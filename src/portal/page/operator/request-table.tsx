@@ -65,7 +65,7 @@ export const RequestTable = ({ caption, requests, by }: RequestTableProps) => (
             '–'
           ) : (
             <span class="one-line">
-              <NodeLink network={network} node={upstream} />
+              <NodeLink network={network} node={upstream} isShort />
             </span>
           ),
       },

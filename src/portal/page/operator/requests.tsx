@@ -190,7 +190,7 @@ const Request = ({ request }: { readonly request: OperatorRequestJson }) => {
             />,
           ],
         ]}
-        node={upstream !== null && <NodeLink network={network} node={upstream} />}
+        node={upstream !== null && <NodeLink network={network} node={upstream} isShort />}
       />
       <p class="help">{text.noParams}</p>
     </section>
