@@ -6,7 +6,7 @@ import type { FlagForm, Operation, OperationServices, TextBlock } from '../porta
 import { printablePattern } from '../util/printable-text.ts'
 import type { IncidentsJson } from '../portal/operations/operation.ts'
 import { openMailer } from '../portal/mail/mailer.ts'
-import { createPageQueries } from '../portal/queries/page-queries.ts'
+import { createUsageQueries } from '../portal/queries/usage-queries.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
 import { checkInput } from '../portal/check-input.ts'
@@ -179,7 +179,7 @@ const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { er
   version,
   plans: config.plans,
   requestLog: config.requestLog,
-  queries: createPageQueries(store, systemClock),
+  queries: createUsageQueries(store, systemClock),
   dashboardUrl: () => dashboardUrlOf(config),
   networkNames: async () => (await import('../config/load.ts')).networkNames(dir),
   async nodes() {

@@ -109,6 +109,7 @@ export const countOrNull = { type: ['integer', 'null'], minimum: 0 }
 export const number = { type: 'number', minimum: 0 }
 export const numberOrNull = { type: ['number', 'null'], minimum: 0 }
 export const flag = { type: 'boolean' }
+export const failedByGateway = { ...count, description: 'Of `failed`: by the fault of nodes or of the gateway.' }
 export const listOf = (items: JsonSchema) => ({ type: 'array', items })
 
 /** An object that has all these members and no others. */

@@ -5,6 +5,7 @@ import {
   balanceSchema,
   count,
   countOrNull,
+  failedByGateway,
   errorSchema,
   flag,
   latencyProperties,
@@ -32,6 +33,7 @@ import { isHttps, sessionCookieName } from './people/sessions.ts'
 import { alertsShape, webhookTestSchema } from './alerts/manage-alerts.ts'
 import { degradedBecause } from './alerts/network-incidents.ts'
 import { keyProperties } from './key-settings.ts'
+import { keyUseProperties } from './key-use.ts'
 import { requestProperties } from './request-json.ts'
 
 export const portalCookieName = 'tollgate'
@@ -83,7 +85,7 @@ const signInChoice = object({
   signUp: { type: 'boolean', description: 'Whether the address may make an account of its own.' },
 })
 
-const key = { ...keyProperties, usedToday: countOrNull, lastUsed: timeOrNull }
+const key = { ...keyProperties, ...keyUseProperties }
 
 const outageDay = object({ date: text, downSeconds: count, stalledSeconds: count })
 
@@ -160,7 +162,15 @@ const points = object({
   p95Ms: latencies,
   p99Ms: latencies,
 })
-const statistics = { name: text, calls: count, failed: count, credits: count, forwarded: count, ...latencyProperties }
+const statistics = {
+  name: text,
+  calls: count,
+  failed: count,
+  byGateway: failedByGateway,
+  credits: count,
+  forwarded: count,
+  ...latencyProperties,
+}
 const parts = { ...listOf(object(statistics)), description: 'By the dimension `and`; empty without one.' }
 const series = object({ ...statistics, points, parts })
 

@@ -86,21 +86,22 @@ export const addUpUsage = async (
   return groups
 }
 
-/** The totals of each group: hours and days in order, other groups by credits, the most first. */
-export const groupUsage = async (counts: UsageCounts, by: Grouping | 'account'): Promise<readonly UsageTotals[]> => {
+/** The calls of groups, and of all of them. */
+export interface GroupedUsage {
+  readonly groups: readonly UsageTotals[]
+  readonly total: UsageStatistics
+}
+
+/** Hours and days in order, other groups by credits, the most first. */
+export const groupUsage = async (counts: UsageCounts, by: Grouping | 'account'): Promise<GroupedUsage> => {
   const groups = await addUpUsage(counts, count => groupName(count, by))
   const isTime = by === 'hour' || by === 'day'
   const compare = (a: UsageTotals, b: UsageTotals) => (isTime ? (a.name < b.name ? -1 : 1) : compareUsage(a, b))
   const totals = Array.from(groups, ([name, { sums }]) => ({ name, ...sums.statistics }))
   // A call may have been taken back from another hour than it was counted in, where hours were merged.
-  return totals.filter(({ calls, credits }) => calls !== 0 || credits !== 0).sort(compare)
-}
-
-/** The totals of all calls. */
-export const totalUsage = (counts: readonly UsageCount[]): UsageStatistics => {
-  const total = new UsageAdder()
-  for (const count of counts) total.add(count, count)
-  return total.statistics
+  const all = new UsageAdder()
+  for (const { sums } of groups.values()) all.merge(sums)
+  return { groups: totals.filter(({ calls, credits }) => calls !== 0 || credits !== 0).sort(compare), total: all.statistics }
 }
 
 const groupName = (count: UsageCount, by: Grouping | 'account'): string => {

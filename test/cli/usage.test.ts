@@ -121,10 +121,10 @@ t.test('usage --by counts calls by one field, with those that failed and how lon
       to: date(today),
       by: 'method',
       groups: [
-        { name: 'eth_getLogs', calls: 2, failed: 1, forwarded: 1, credits: 255, p50Ms: null, p95Ms: null, p99Ms: null },
-        { name: 'eth_call', calls: 2, failed: 0, forwarded: 0, credits: 160, p50Ms: 0.876, p95Ms: 0.944, p99Ms: 0.95 },
+        { name: 'eth_getLogs', calls: 2, failed: 1, byGateway: 1, forwarded: 1, credits: 255, p50Ms: null, p95Ms: null, p99Ms: null },
+        { name: 'eth_call', calls: 2, failed: 0, byGateway: 0, forwarded: 0, credits: 160, p50Ms: 0.876, p95Ms: 0.944, p99Ms: 0.95 },
       ],
-      total: { calls: 4, failed: 1, forwarded: 1, credits: 415, p50Ms: 0.876, p95Ms: 0.944, p99Ms: 0.95 },
+      total: { calls: 4, failed: 1, byGateway: 1, forwarded: 1, credits: 415, p50Ms: 0.876, p95Ms: 0.944, p99Ms: 0.95 },
     })
     t.match(await json(usageCommand, 'alice', '--by', 'method', '--days', '2'), { from: date(today - 1), total: { calls: 14 } })
     t.match(await json(usageCommand, 'alice', '--by', 'method', '--days', '3'), { total: { calls: 114 } })
@@ -133,39 +133,39 @@ t.test('usage --by counts calls by one field, with those that failed and how lon
   t.test('by each field, as CSV, with hours and days in order', async t => {
     const csv = async (...args: string[]) => (await run(usageCommand, 'alice', '--csv', '--by', ...args)).out
     t.same(await csv('outcome'), [
-      'outcome,calls,failed,forwarded,credits,p50Ms,p95Ms,p99Ms',
-      'ok,3,0,1,415,0.876,0.944,0.95',
-      'unavailable,1,1,0,0,,,',
+      'outcome,calls,failed,byGateway,forwarded,credits,p50Ms,p95Ms,p99Ms',
+      'ok,3,0,0,1,415,0.876,0.944,0.95',
+      'unavailable,1,1,1,0,0,,,',
     ])
     t.same(await csv('network'), [
-      'network,calls,failed,forwarded,credits,p50Ms,p95Ms,p99Ms',
-      'base-mainnet,1,0,1,255,,,',
-      'devnet,3,1,0,160,0.876,0.944,0.95',
+      'network,calls,failed,byGateway,forwarded,credits,p50Ms,p95Ms,p99Ms',
+      'base-mainnet,1,0,0,1,255,,,',
+      'devnet,3,1,1,0,160,0.876,0.944,0.95',
     ])
     t.same(await csv('key'), [
-      'key,calls,failed,forwarded,credits,p50Ms,p95Ms,p99Ms',
-      'key_2,1,0,1,255,,,',
-      'key_1,3,1,0,160,0.876,0.944,0.95',
+      'key,calls,failed,byGateway,forwarded,credits,p50Ms,p95Ms,p99Ms',
+      'key_2,1,0,0,1,255,,,',
+      'key_1,3,1,1,0,160,0.876,0.944,0.95',
     ])
     t.same(await csv('hour', '--days', '2'), [
-      'hour,calls,failed,forwarded,credits,p50Ms,p95Ms,p99Ms',
-      `${date(today - 1)}T23:00Z,10,0,0,800,,,`,
-      `${date(today)}T00:00Z,4,1,1,415,0.876,0.944,0.95`,
+      'hour,calls,failed,byGateway,forwarded,credits,p50Ms,p95Ms,p99Ms',
+      `${date(today - 1)}T23:00Z,10,0,0,0,800,,,`,
+      `${date(today)}T00:00Z,4,1,1,1,415,0.876,0.944,0.95`,
     ])
     t.same(await csv('day', '--days', '3'), [
-      'day,calls,failed,forwarded,credits,p50Ms,p95Ms,p99Ms',
-      `${date(today - 2)},100,0,0,8000,,,`,
-      `${date(today - 1)},10,0,0,800,,,`,
-      `${date(today)},4,1,1,415,0.876,0.944,0.95`,
+      'day,calls,failed,byGateway,forwarded,credits,p50Ms,p95Ms,p99Ms',
+      `${date(today - 2)},100,0,0,0,8000,,,`,
+      `${date(today - 1)},10,0,0,0,800,,,`,
+      `${date(today)},4,1,1,1,415,0.876,0.944,0.95`,
     ])
   })
 
   t.test('as a table with a total', async t => {
     t.same((await run(usageCommand, 'alice', '--by', 'key')).out, [
-      'KEY    CALLS  FAILED  FORWARDED  CREDITS  P50MS  P95MS  P99MS',
-      'key_2  1      0       1          255',
-      'key_1  3      1       0          160      0.876  0.944  0.95',
-      'total  4      1       1          415      0.876  0.944  0.95',
+      'KEY    CALLS  FAILED  BYGATEWAY  FORWARDED  CREDITS  P50MS  P95MS  P99MS',
+      'key_2  1      0       0          1          255',
+      'key_1  3      1       1          0          160      0.876  0.944  0.95',
+      'total  4      1       1          1          415      0.876  0.944  0.95',
     ])
     t.same((await run(usageCommand, 'bo', '--by', 'key')).out, [`no calls of bo on ${date(today)}`])
   })
@@ -176,10 +176,15 @@ t.test('usage --by counts calls by one field, with those that failed and how lon
       groups: [{ account: 'alice', failed: 1, p50Ms: 0.876, p95Ms: 0.944, p99Ms: 0.95 }],
     })
     t.match((await run(usageCommand, 'all', '--csv')).out, [
-      /^account,calls,failed,forwarded,credits,p50Ms,p95Ms,p99Ms$/,
-      /^alice,\d+,1,1,/,
+      /^account,calls,failed,byGateway,forwarded,credits,p50Ms,p95Ms,p99Ms$/,
+      /^alice,\d+,1,1,1,/,
     ])
-    t.match((await run(usageCommand, 'all', '--by', 'method', '--hours', '48')).out, [/^METHOD +CALLS/, /^eth_call +12/, /^eth_getLogs +2/])
+    t.match((await run(usageCommand, 'all', '--by', 'method', '--hours', '48')).out, [
+      /^METHOD +CALLS/,
+      /^eth_call +12/,
+      /^eth_getLogs +2/,
+      /^total +14/,
+    ])
     t.match(await run(usageCommand, 'all', '--by', 'hour'), { code: 64, err: [/^--by must be account, /] })
   })
 

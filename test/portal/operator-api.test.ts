@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { deletionDelayMs } from '../../src/services/accounts/account-deletion.ts'
@@ -13,9 +14,11 @@ import type { NodeStatus } from '../../src/services/node-status.ts'
 import { networkStatuses } from '../../src/server/network-status.ts'
 import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'
 import { classesLost } from '../../src/portal/nodes-left.ts'
+import type { ListedKeyJson } from '../../src/portal/operations/key-operations.ts'
 import type { NodesJson } from '../../src/portal/operations/node-operations.ts'
 import type { ActivityJson } from '../../src/portal/operator/overview-routes.ts'
 import type { OperatorServices } from '../../src/portal/operator/operator-route.ts'
+import { addInvitation } from '../../src/portal/people/invitations.ts'
 import { createPageQueries } from '../../src/portal/queries/page-queries.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { StoreError } from '../../src/store/store.ts'
@@ -464,6 +467,57 @@ t.test("the operator's API", async t => {
     t.equal(await countOf('by=OPERATOR&from=2020-01-01'), ofOperator.length)
     t.equal(await countOf('action=key-revoked&by=admin+token&account=bob&from=2020-01-01'), 1)
     t.equal(await countOf('action=key-revoked&by=nobody&from=2020-01-01'), 0)
+  })
+
+  t.test('keys are listed with what each has used of its limit today, and when it was used last', async t => {
+    const { key, ...limited } = (await operator.post('/accounts/bob/keys', { name: 'limited', dailyCredits: 800 })).json
+    await waitUntil(async () => (await codeOf(gateway, key)) === undefined)
+    const listed = async () => {
+      const keys: readonly ListedKeyJson[] = (await operator.get('/accounts/bob/keys')).json
+      return keys.find(({ id }) => id === limited.id)
+    }
+    await waitUntil(async () => (await listed())?.lastUsed !== null)
+    const { usedToday, lastUsed } = (await listed()) ?? {}
+    t.ok(usedToday !== null && usedToday !== undefined && usedToday > 0 && usedToday <= 800, `${usedToday}`)
+    t.match(lastUsed, /^20.*:00:00.000Z$/)
+    t.match((await operator.post('/accounts/bob/keys', { name: 'unlimited' })).json, { dailyCredits: null })
+    t.match((await operator.get('/accounts/bob/keys')).json.at(-1), { name: 'unlimited', usedToday: null, lastUsed: null })
+  })
+
+  t.test('an account is found by its id, the id of a key, and the address of a person or of somebody who was invited', async t => {
+    const { id } = (await operator.get('/accounts/carol')).json
+    const [key] = (await operator.get('/accounts/carol/keys')).json
+    await operator.post('/accounts/carol/sign-in-links', { person: 'erin', role: 'viewer', email: 'erin@carol.example' })
+    const invited = 'frank@carol.example'
+    const store = await openStore({ kind: 'lmdb', path: join(deployment.dir, '../data') }, systemClock)
+    const inviter = { id: 'usr_erin', account: id, name: 'erin', role: 'owner' } as const
+    await addInvitation(store, systemClock, inviter, { name: 'frank', role: 'viewer', email: invited })
+    await store.close()
+    for (const search of [id, id.slice(0, -3), key.id, 'Erin@carol.example', invited]) {
+      const { accounts } = (await operator.get(`/accounts?${new URLSearchParams({ search })}`)).json
+      t.match(accounts, [{ name: 'carol' }], search)
+      t.equal(accounts.length, 1, search)
+    }
+    for (const search of ['key_000000000000', 'nobody@carol.example', key.id.slice(0, -1)])
+      t.same((await operator.get(`/accounts?${new URLSearchParams({ search })}`)).json.accounts, [], search)
+  })
+
+  t.test('an account says what came of its last calls, by whose fault, and what its plan has', async t => {
+    const { lastCalls, ofPlan } = (await operator.get('/accounts/carol')).json
+    t.match(lastCalls, { from: /:00:00.000Z$/, calls: 3, failures: [{ outcome: 'method', byGateway: false, calls: 1 }] })
+    t.same(ofPlan, { dailyCredits: 3_000_000, rate: null, burst: null })
+    t.match((await deployment.run('accounts', 'show', 'carol')).stdout, /calls +3 since \S+:00Z\nfailed +0\nrejected +method 1\n/)
+  })
+
+  t.test('the log of changes names keys as operators and customers know them', async t => {
+    const { changes } = (await operator.get('/changes?account=bob&action=key-created')).json
+    const keys: readonly ListedKeyJson[] = (await operator.get('/accounts/bob/keys')).json
+    for (const { id, name, hint } of keys)
+      t.match(
+        changes.find(({ target }: { readonly target: string }) => target === id),
+        { targetName: `${name} …${hint}`.trim() },
+      )
+    t.ok(keys.some(({ name }) => name === 'limited'))
   })
 
   t.test('a wrong request says which field and why', async t => {

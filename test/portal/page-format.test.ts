@@ -120,10 +120,16 @@ t.test('the axis of a narrow chart has a time, from 10 minutes on two, all with 
   const hour = 3_600
   for (let range = 60; range <= 31 * 24 * hour; range = Math.ceil(range * 1.07)) {
     // As uPlot chooses it.
-    const step = timeStepsOf(range).find(each => (each / range) * widthPx >= timeSpaceOf(range)) ?? Infinity
+    const step = timeStepsOf(range, 15).find(each => (each / range) * widthPx >= timeSpaceOf(range)) ?? Infinity
     t.ok((range < 600 ? step : 2 * step) <= range, `${range} s by ${step} s`)
   }
   t.equal(formatTick(12 * hour + 1_800, 15, 900), '12:30')
   t.equal(formatTick(12 * hour + 1_830, 15, 30), '12:30:30')
   t.equal(formatTick(24 * hour, 15, 900), 'Jan 2')
+})
+
+t.test('the axis of days has each day once, however wide the chart is', async t => {
+  const day = 86_400
+  t.same(timeStepsOf(7 * day, day).slice(0, 3), [day, 2 * day, 3 * day])
+  t.ok(timeStepsOf(7 * day, 3_600).includes(6 * 3_600), 'of hours it has times too')
 })

@@ -198,16 +198,21 @@ t.test('queries of usage', async t => {
 
   t.test('totals of all accounts, and pages of accounts', async t => {
     const range = { from: nowHour, to: nowHour + 1 }
-    t.match(await queries.totals({ ...range, by: 'account' }), [
+    t.match((await queries.totals({ ...range, by: 'account' })).groups, [
       { name: 'acc_2', credits: 999 },
       { name: 'acc_1', credits: 320, calls: 4, forwarded: 0 },
     ])
-    t.match(await queries.totals({ ...range, by: 'network' }), [
-      { name: 'devnet', credits: 1_319, failed: 100, p50Ms: Number, p95Ms: Number, p99Ms: Number },
-    ])
+    const devnet = { credits: 1_319, failed: 100, p50Ms: Number, p95Ms: Number, p99Ms: Number }
+    t.match(await queries.totals({ ...range, by: 'network' }), { groups: [{ name: 'devnet', ...devnet }], total: devnet })
+    await report({ outcome: 'unavailable', calls: 3, credits: 0 }, { account: 'acc_2', outcome: 'rate', calls: 5, credits: 0 })
+    t.match(
+      (await queries.totals({ ...range, by: 'outcome' })).total,
+      { failed: 108, byGateway: 103 },
+      'callers are at fault for the others',
+    )
     for (const [i, name] of ['carol', 'alice', 'bob'].entries())
       await store.addAccount({ id: `acc_${i}`, name, plan: 'core', created: i, ...(name === 'bob' && { label: 'Customer 7' }) })
-    const page = { search: '', sort: 'name', after: '', limit: 2 } as const
+    const page = { search: '', also: [], sort: 'name', after: '', limit: 2 } as const
     const namesOf = async (options: Partial<Parameters<typeof queries.accountPage>[0]>) => {
       const { accounts, next } = await queries.accountPage({ ...page, ...options })
       return [accounts.map(({ row, used }) => `${row.name} ${used}`), next]
@@ -222,6 +227,9 @@ t.test('queries of usage', async t => {
     t.ok(carol !== undefined && (await store.renameAccount(carol, 'Umbrella')))
     for (const sort of ['name', 'used'] as const)
       t.same(await namesOf({ sort, search: 'CAROL', after: '' }), [['Umbrella 0'], undefined], 'by a former name')
+    t.same(await namesOf({ search: 'acc_2' }), [['bob 999'], undefined], 'by the beginning of the id')
+    t.same(await namesOf({ search: 'cc_2' }), [[], undefined], 'ids are alike but for their ends')
+    t.same(await namesOf({ search: 'key_7', also: ['acc_1'] }), [['alice 830'], undefined], 'by what was looked up')
   })
 
   t.test('the accounts near their limit, those whose calls have changed most, and what was told to accounts', async t => {

@@ -3,16 +3,31 @@ import type { Balance } from '../../services/account-reports.ts'
 import { accountCredits, accountLabel, accountName, accountPlan, suspensionReason } from '../../services/accounts/account-fields.ts'
 import { deleteAccount, prepareDeletion, resumeChange } from '../../services/accounts/account-deletion.ts'
 import { accountState, accountStates } from '../../services/accounts/account-state.ts'
-import { generateAccountId } from '../../services/accounts/api-key.ts'
+import { generateAccountId, keyIdPrefix } from '../../services/accounts/api-key.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
+import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { AccountChange, AccountRow } from '../../store/store.ts'
-import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError, invalidField } from '../api-errors.ts'
 import { approvalText } from '../mail/mail-texts.ts'
 import { createSignInLink, signInLinkHours } from '../people/one-time-links.ts'
-import { balanceSchema, count, countOrNull, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
-import { firstPersonName, getOrAddPerson, listVerifiedOwners } from '../people/people.ts'
+import {
+  balanceSchema,
+  count,
+  countOrNull,
+  flag,
+  listOf,
+  numberOrNull,
+  object,
+  schemaRef,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+} from '../openapi.ts'
+import { findInvitationsTo } from '../people/invitations.ts'
+import { findPersonByEmail, firstPersonName, getOrAddPerson, listVerifiedOwners } from '../people/people.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
 
@@ -41,9 +56,20 @@ const accountJson = (row: AccountRow) => ({
 
 export type AccountJson = ReturnType<typeof accountJson>
 
-/** With the credits of today. */
+/** What came of the calls of this hour, which may just have begun, and of the one before. */
+interface LastCalls {
+  /** ISO 8601. */
+  readonly from: string
+  readonly calls: number
+  /** Of those that failed: by the fault of nodes or of the gateway first, then by their number. */
+  readonly failures: readonly { readonly outcome: string; readonly byGateway: boolean; readonly calls: number }[]
+}
+
+/** With the credits of today, and what the plan has; null where gateway.yaml no longer has it. */
 export interface AccountWithBalance extends AccountJson {
   readonly balance: Balance
+  readonly lastCalls: LastCalls
+  readonly ofPlan: { readonly dailyCredits: number; readonly rate: number | null; readonly burst: number | null } | null
 }
 
 /** With the credits of today that its counted calls have cost. */
@@ -79,7 +105,23 @@ export const accountSchemas = {
     accounts: listOf(object({ ...account, used: { ...count, description: 'Credits of today that counted calls have cost.' } })),
     next: { ...textOrNull, description: '`after` of the next request; null at the end.' },
   }),
-  AccountWithBalance: object({ ...account, balance: balanceSchema }),
+  AccountWithBalance: object({
+    ...account,
+    balance: balanceSchema,
+    lastCalls: {
+      ...object({
+        from: time,
+        calls: { ...count, description: 'All calls, failed or not.' },
+        failures: listOf(object({ outcome: text, byGateway: flag, calls: count })),
+      }),
+      description: 'Of this hour and the one before.',
+    },
+    ofPlan: {
+      ...object({ dailyCredits: count, rate: { ...numberOrNull, description: 'Calls per second.' }, burst: countOrNull }),
+      type: ['object', 'null'],
+      description: 'What the plan has; null where gateway.yaml no longer has it.',
+    },
+  }),
 } as const
 
 /** The account with this name or id. Rejects with ApiError. */
@@ -124,6 +166,31 @@ const mailApproval = async ({ store, sendMail, dashboardUrl, config }: Operation
   for (const { email } of await listVerifiedOwners(store, id)) {
     await sendMail({ to: email, ...approvalText(config.portal.brand, name, url) })
   }
+}
+
+const lastCallsHours = 2
+
+const readLastCalls = async ({ queries, clock }: OperationServices, { id }: AccountRow): Promise<LastCalls> => {
+  const to = Math.floor(clock.now() / hourMs) + 1
+  const from = to - lastCallsHours
+  const { calls, groups } = await queries.failures({ from, to, account: id, network: undefined })
+  const byOutcome = new Map<string, number>()
+  for (const group of groups) byOutcome.set(group.outcome, (byOutcome.get(group.outcome) ?? 0) + group.calls)
+  const failures = Array.from(byOutcome, ([outcome, count]) => ({ outcome, byGateway: failedOutcomes.has(outcome), calls: count }))
+  return {
+    from: isoTime(from * hourMs),
+    calls,
+    failures: failures.sort((a, b) => Number(b.byGateway) - Number(a.byGateway) || b.calls - a.calls),
+  }
+}
+
+/** Of the key with this id, or of the person with this e-mail address, who may just be invited: one look-up each, however many there are. */
+const accountsOf = async (store: OperationServices['store'], search: string): Promise<readonly string[]> => {
+  if (search.startsWith(keyIdPrefix)) return [await store.findKeyById(search)].flatMap(found => found?.account.id ?? [])
+  if (!search.includes('@')) return []
+  const email = search.toLowerCase()
+  const [person, invitations] = await Promise.all([findPersonByEmail(store, email), findInvitationsTo(store, email)])
+  return [person ?? [], invitations].flat().map(({ account: id }) => id)
 }
 
 export const onlyId = { type: 'object', properties: { id: accountId }, required: ['id'] } as const
@@ -189,7 +256,12 @@ export const accountOperations = [
     input: {
       type: 'object',
       properties: {
-        search: { type: 'string', default: '', description: 'A part of the name, a former name or the label.' },
+        search: {
+          type: 'string',
+          default: '',
+          description:
+            'A part of the name, a former name or the label, the beginning of the id; or the whole id of a key, or e-mail address of a person.',
+        },
         state: {
           type: 'string',
           enum: accountStates,
@@ -209,8 +281,8 @@ export const accountOperations = [
     check({ sort, after }) {
       if (sort === 'used' && !/^\d{0,15}$/.test(after)) throw invalidField('after', 'must be `next` of the response before')
     },
-    async run(input, { queries }): Promise<AccountPageJson> {
-      const { accounts, next = null } = await queries.accountPage(input)
+    async run(input, { store, queries }): Promise<AccountPageJson> {
+      const { accounts, next = null } = await queries.accountPage({ ...input, also: await accountsOf(store, input.search) })
       return { accounts: accounts.map(({ row, used }) => ({ ...accountJson(row), used })), next }
     },
     command: {
@@ -232,17 +304,23 @@ export const accountOperations = [
     name: 'accounts show',
     method: 'get',
     path: '/accounts/{id}',
-    summary: 'An account, by id or name, with its credits of today.',
+    summary: 'An account, by id or name, with its credits of today, and what came of its last calls.',
     input: onlyId,
     output: schemaRef('AccountWithBalance'),
     async run(input, services): Promise<AccountWithBalance> {
       const found = await findAccount(services, input.id)
       const limit = effectivePlan(found, services.plans)?.dailyCredits ?? null
-      return { ...accountJson(found), balance: await readBalance(services.store, found.id, limit) }
+      const { dailyCredits, rate = null, burst = null } = services.plans[found.plan] ?? {}
+      return {
+        ...accountJson(found),
+        balance: await readBalance(services.store, found.id, limit),
+        lastCalls: await readLastCalls(services, found),
+        ofPlan: dailyCredits === undefined ? null : { dailyCredits, rate, burst },
+      }
     },
     command: {
       positionals: { id: 'NAME' },
-      text: ({ balance, ...shown }) => [
+      text: ({ balance, lastCalls, ...shown }) => [
         {
           fields: {
             name: shown.name,
@@ -255,6 +333,9 @@ export const accountOperations = [
             used: balance.used,
             held: balance.held,
             left: balance.left ?? removedPlanLabel,
+            calls: `${lastCalls.calls} since ${lastCalls.from.slice(0, 16)}Z`,
+            failed: formatFailures(lastCalls.failures.filter(({ byGateway }) => byGateway)),
+            rejected: formatFailures(lastCalls.failures.filter(({ byGateway }) => !byGateway)),
           },
         },
       ],
@@ -351,6 +432,10 @@ export const describeLink = (link: string): readonly string[] => [`The dashboard
 
 const describePlan = (shown: AccountJson): string =>
   `plan ${shown.plan}${shown.credits === null ? '' : `, with ${shown.credits} credits a day of its own`}`
+
+/** `rate 12, params 3`. */
+const formatFailures = (failures: LastCalls['failures']): string =>
+  failures.map(({ outcome, calls }) => `${outcome} ${calls}`).join(', ') || '0'
 
 const toCells = (shown: ListedAccount): readonly string[] => [
   ...[shown.name, shown.plan, String(shown.credits ?? planDefaultKeyword), String(shown.used), shown.label ?? ''],

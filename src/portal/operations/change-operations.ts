@@ -1,5 +1,6 @@
 import { changeActions, monthOf } from '../../services/accounts/change-history.ts'
 import type { Change } from '../../services/accounts/change-history.ts'
+import type { Store } from '../../store/store.ts'
 import { isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { accountRefSchema, authorSchema, count, listOf, object, partialObject, schemaRef, time } from '../openapi.ts'
@@ -14,6 +15,7 @@ export const changeSchemas = {
       action: { type: 'string', enum: changeActions },
       account: { ...accountRefSchema, description: 'Absent where the change is of no account.' },
       target: { type: 'string', description: 'Id of the key, the person or the token; NETWORK/NODE.' },
+      targetName: { type: 'string', description: 'Name and last characters of the key, as long as its account exists; for operators.' },
       after: { type: 'object', description: 'The members that were set; null was removed.' },
       before: { type: 'object', description: 'Their values before, where they are known.' },
     },
@@ -96,9 +98,10 @@ export const changeOperations = [
     },
     output: schemaRef('ChangePage'),
     check: checkDays,
-    async run({ month, from, to, ...filters }, { queries, clock }) {
+    async run({ month, from, to, ...filters }, { store, queries, clock }) {
       const days = daysOf({ month, from, to }, clock.now())
-      return { month: days.from.slice(0, 7), ...(await queries.changePage({ ...days, ...filters })) }
+      const { changes, changeCount } = await queries.changePage({ ...days, ...filters })
+      return { month: days.from.slice(0, 7), changeCount, changes: await withKeyNames(store, changes) }
     },
     command: {
       flags: {
@@ -118,6 +121,21 @@ export const changeOperations = [
     },
   }),
 ]
+
+/** An operator knows a key by its name, and a customer by its end. */
+export interface NamedChange extends Change {
+  readonly targetName?: string
+}
+
+const withKeyNames = async ({ keys }: Pick<Store, 'keys'>, changes: readonly Change[]): Promise<readonly NamedChange[]> => {
+  const accounts = new Set(changes.flatMap(({ action, account }) => (action.startsWith('key-') ? (account?.id ?? []) : [])))
+  const found = (await Promise.all(Array.from(accounts, id => keys(id)))).flat()
+  const names = new Map(found.map(({ id, name = '', hint }) => [id, `${name} …${hint}`.trim()]))
+  return changes.map(change => {
+    const targetName = names.get(change.target ?? '')
+    return targetName === undefined ? change : { ...change, targetName }
+  })
+}
 
 const toCells = ({ time: at, by, action, account, target = '', before, after }: Change): readonly string[] => [
   ...[at, `${by.kind} ${by.name}`, action, account === undefined ? '' : account.name || account.id, target],

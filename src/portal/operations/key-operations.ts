@@ -5,6 +5,7 @@ import { isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError } from '../api-errors.ts'
 import { checkResumable, keyJson, keyProperties, keySettings, noRateKeyword, toKeyChange, toRateChange } from '../key-settings.ts'
 import type { KeySettings } from '../key-settings.ts'
+import { keyUseJson, keyUseProperties, readLastUses } from '../key-use.ts'
 import { accountRefSchema, listOf, object, schemaRef, text, timeOrNull } from '../openapi.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
@@ -59,6 +60,9 @@ const operatorKeyJson = (row: KeyRow, account: Pick<AccountRow, 'id' | 'name'>, 
 
 export type OperatorKeyJson = ReturnType<typeof operatorKeyJson>
 
+/** With its use. */
+export type ListedKeyJson = OperatorKeyJson & Awaited<ReturnType<typeof keyUseJson>>
+
 const operatorKey = {
   ...keyProperties,
   account: accountRefSchema,
@@ -68,6 +72,7 @@ const newKey = { ...operatorKey, key: { type: 'string', description: 'The API ke
 /** What the operations return, by the name in the OpenAPI document. */
 export const keySchemas = {
   Key: object(operatorKey),
+  ListedKey: object({ ...operatorKey, ...keyUseProperties }),
   NewKey: object(newKey),
   RotatedKey: object({
     ...newKey,
@@ -195,12 +200,18 @@ export const keyOperations = [
     name: 'keys list',
     method: 'get',
     path: '/accounts/{id}/keys',
-    summary: 'The keys of an account, revoked ones too.',
+    summary: 'The keys of an account, revoked ones too, with their use.',
     input: { type: 'object', properties: { id: accountId }, required: ['id'] },
-    output: listOf(schemaRef('Key')),
-    async run(input, services) {
+    output: listOf(schemaRef('ListedKey')),
+    async run(input, services): Promise<readonly ListedKeyJson[]> {
       const account = await findAccount(services, input.id)
-      return (await services.store.keys(account.id)).map(row => operatorKeyJson(row, account, services.clock.now()))
+      const [rows, lastUses] = await Promise.all([services.store.keys(account.id), readLastUses(services, account.id)])
+      return Promise.all(
+        rows.map(async row => ({
+          ...operatorKeyJson(row, account, services.clock.now()),
+          ...(await keyUseJson(services, row, lastUses.get(row.id))),
+        })),
+      )
     },
     command: {
       positionals: { id: 'ACCOUNT' },
@@ -218,12 +229,14 @@ export const keyOperations = [
           'CREDITS',
           'RATE',
           'EXPIRES',
+          'USED TODAY',
+          'LAST USED',
           'CREATED',
           'STATE',
         ]
         const rows = keys.map(key => [
           ...[key.id, key.name, key.project, `…${key.hint}`, ...Object.values(formatSettings(key))],
-          ...[key.created, formatState(key)],
+          ...[String(key.usedToday ?? '-'), key.lastUsed ?? '-', key.created, formatState(key)],
         ])
         return [{ columns, rows }]
       },

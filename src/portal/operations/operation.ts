@@ -10,13 +10,14 @@ import type { MaybePromise } from '../../util/async.ts'
 import type { Acknowledgment } from '../alerts/shared-incidents.ts'
 import type { PortalServices } from '../portal-services.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
+import type { UsageQueries } from '../queries/usage-queries.ts'
 import type { RouteBase } from '../route.ts'
 
 /** What operations work with, whoever asks for them; plans and the log of requests as of now. */
 export interface OperationServices extends Pick<PortalServices, 'store' | 'plans' | 'requestLog' | 'sendMail' | 'clock' | 'version'> {
   /** The accounts of the store, with what the operator changes in the log of changes. */
   readonly accounts: RecordedAccounts
-  readonly queries: PageQueries
+  readonly queries: PageQueries & Pick<UsageQueries, 'lastUses'>
   /** What gateway.yaml says of the dashboard. */
   readonly config: Pick<GatewayConfig, 'listen' | 'portal'>
   /** The URL of the dashboard; undefined where the gateway has none. */

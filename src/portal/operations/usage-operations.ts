@@ -1,12 +1,25 @@
 import { groupings, readBalance, removedPlanLabel } from '../../services/account-reports.ts'
 import type { Balance, Grouping, UsageTotals } from '../../services/account-reports.ts'
+import type { UsageStatistics } from '../../services/usage/usage-adder.ts'
 import { failedOutcomes } from '../../services/traffic/figures.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import { hourRetentionDays } from '../../store/usage-store.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { formatAlternatives } from '../../util/did-you-mean.ts'
 import { invalidField } from '../api-errors.ts'
-import { balanceProperties, count, flag, latencyProperties, listOf, object, partialObject, schemaRef, text, time } from '../openapi.ts'
+import {
+  balanceProperties,
+  count,
+  failedByGateway,
+  flag,
+  latencyProperties,
+  listOf,
+  object,
+  partialObject,
+  schemaRef,
+  text,
+  time,
+} from '../openapi.ts'
 import { describeOutcome } from '../outcome-advice.ts'
 import type { CallCounts, FailureGroup } from '../queries/page-queries.ts'
 import { dimensions } from '../queries/usage-dimensions.ts'
@@ -14,7 +27,7 @@ import type { Dimension } from '../queries/usage-dimensions.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 
-const sums = { calls: count, failed: count, forwarded: count, credits: count, ...latencyProperties }
+const sums = { calls: count, failed: count, byGateway: failedByGateway, forwarded: count, credits: count, ...latencyProperties }
 const sumNames = Object.keys(sums) as (keyof typeof sums)[] // of a literal
 const date = { type: 'string', format: 'date' }
 
@@ -36,6 +49,7 @@ export const usageSchemas = {
     groups: listOf(
       partialObject({ name: text, ...sums, account: { type: 'string', description: 'The name of the account.' } }, ['name', ...sumNames]),
     ),
+    total: { ...object(sums), description: 'Of all groups.' },
   }),
   ErrorReport: object({
     from: time,
@@ -79,6 +93,8 @@ export interface TrafficReport {
   /** All groups; `groups` has those that were asked for. */
   readonly groupCount: number
   readonly groups: readonly TrafficGroup[]
+  /** Of all groups. */
+  readonly total: UsageStatistics
 }
 
 export interface TrafficGroup extends UsageTotals {
@@ -105,7 +121,7 @@ type TrafficDimension = 'account' | Dimension
 
 const trafficDimensions = ['account', ...dimensions] as const
 
-const trafficOrders = ['credits', 'calls', 'failed', 'p95Ms'] as const
+const trafficOrders = ['credits', 'calls', 'failed', 'byGateway', 'rejected', 'p95Ms'] as const
 
 const hoursOption = {
   type: 'integer',
@@ -177,7 +193,12 @@ export const usageOperations = [
       properties: {
         by: { type: 'string', enum: trafficDimensions, default: 'account', description: byDescription },
         hours: hoursOption,
-        sort: { type: 'string', enum: trafficOrders, default: 'credits', description: 'Of what the most comes first.' },
+        sort: {
+          type: 'string',
+          enum: trafficOrders,
+          default: 'credits',
+          description: 'Of what the most comes first; `rejected`: of failed calls by the callers’ own errors.',
+        },
         offset: { type: 'integer', minimum: 0, default: 0, description: 'How many groups to skip.' },
         limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most groups of the response.' },
       },
@@ -185,21 +206,27 @@ export const usageOperations = [
     output: schemaRef('Usage'),
     async run({ by, hours, sort, offset, limit }, { store, queries, clock }): Promise<TrafficReport> {
       const to = Math.floor(clock.now() / hourMs) + 1
-      const totals = await queries.totals({ from: to - hours, to, by })
-      const ordered = sort === 'credits' ? totals : totals.toSorted((a, b) => (b[sort] ?? 0) - (a[sort] ?? 0))
+      const { groups: totals, total } = await queries.totals({ from: to - hours, to, by })
+      const measure = (group: UsageTotals): number => (sort === 'rejected' ? group.failed - group.byGateway : (group[sort] ?? 0))
+      const ordered = sort === 'credits' ? totals : totals.toSorted((a, b) => measure(b) - measure(a))
       const page = ordered.slice(offset, offset + limit)
       const nameOf = async (id: string) => (await store.account(id))?.name ?? ''
       const groups = by === 'account' ? await Promise.all(page.map(async group => ({ ...group, account: await nameOf(group.name) }))) : page
-      return { by, from: isoTime((to - hours) * hourMs), groupCount: totals.length, groups }
+      return { by, from: isoTime((to - hours) * hourMs), groupCount: totals.length, groups, total }
     },
     command: {
       flags: { by: { placeholder: 'FIELD' } },
       fixed: { offset: 0, limit: Infinity },
       csv: ({ by, groups }) => ({ columns: [by, ...sumNames], rows: groups.map(toTrafficCells) }),
-      text: ({ by, from, groups }) =>
+      text: ({ by, from, groups, total }) =>
         groups.length === 0
           ? [`no calls since ${from}`]
-          : [{ columns: [by, ...sumNames].map(title => title.toUpperCase()), rows: groups.map(toTrafficCells) }],
+          : [
+              {
+                columns: [by, ...sumNames].map(title => title.toUpperCase()),
+                rows: [...groups.map(toTrafficCells), toCells({ name: 'total', ...total })],
+              },
+            ],
     },
   }),
 ]
@@ -223,7 +250,7 @@ export const errorOperations = [
     async run({ account, network, hours }, services): Promise<ErrorReport> {
       const to = Math.floor(services.clock.now() / hourMs) + 1
       const id = account === undefined ? undefined : (await findAccount(services, account)).id
-      const failures = await services.queries.failures({ from: to - hours, to, account: id, network })
+      const { groups: failures } = await services.queries.failures({ from: to - hours, to, account: id, network })
       const groups = await Promise.all(
         failures.map(async ({ most, hours, ...group }) => ({
           ...group,

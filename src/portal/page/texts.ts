@@ -149,6 +149,7 @@ export const texts = {
     networks: 'Networks',
     limit: 'Daily limit',
     noLimit: 'no limit',
+    lastUsed: 'Last used',
     rate: 'Rate limit',
     rateHelp: 'For example 10/s or 600/m. Leave empty for the limit of the account.',
     notEnforced: 'Not enforced yet on',

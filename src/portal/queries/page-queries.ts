@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
-import { addUpUsage, groupUsage, totalUsage } from '../../services/account-reports.ts'
-import type { Grouping, UsageTotals } from '../../services/account-reports.ts'
-import type { UsageStatistics } from '../../services/usage/usage-adder.ts'
+import { addUpUsage, groupUsage } from '../../services/account-reports.ts'
+import type { GroupedUsage, Grouping } from '../../services/account-reports.ts'
 import { accountState } from '../../services/accounts/account-state.ts'
+import { accountIdPrefix } from '../../services/accounts/api-key.ts'
 import type { AccountState } from '../../services/accounts/account-state.ts'
 import { changeForOwners, readChanges } from '../../services/accounts/change-history.ts'
 import type { Change, ChangeAction } from '../../services/accounts/change-history.ts'
@@ -24,7 +24,7 @@ import type { Dimension } from './usage-dimensions.ts'
 
 /** What operations read of accounts, calls and changes. */
 export interface PageQueries {
-  /** Accounts whose name or label has the text; of one state, where that is named. */
+  /** Accounts whose name or label has the text, or whose id begins with it, and those that are named; of one state, where that is named. */
   accountPage(options: AccountPageOptions): Promise<AccountPage>
   /** Which accounts need the operator, and why. */
   accountOverview(options: AccountOverviewOptions): Promise<AccountOverview>
@@ -42,10 +42,10 @@ export interface PageQueries {
   latestRequests(options: LatestRequestsQuery): Promise<LatestRequests>
   /** The calls of an account of today and the days before. */
   callCounts(options: { readonly account: string; readonly by: Grouping; readonly days: number }): Promise<CallCounts>
-  /** Failed calls by network and outcome. */
-  failures(query: FailureQuery): Promise<readonly FailureGroup[]>
+  /** All calls, and the failed ones by network and outcome. */
+  failures(query: FailureQuery): Promise<Failures>
   /** All accounts together, by account or by a dimension; the most credits first. */
-  totals(query: TotalsQuery): Promise<readonly UsageTotals[]>
+  totals(query: TotalsQuery): Promise<GroupedUsage>
   /** All accounts together, by time. */
   trafficOverTime(range: TrafficRange): Promise<readonly PeriodTraffic[]>
 }
@@ -57,6 +57,12 @@ interface FailureQuery {
   /** By its id; undefined: all of them. */
   readonly account: string | undefined
   readonly network: string | undefined
+}
+
+interface Failures {
+  /** Failed or not. */
+  readonly calls: number
+  readonly groups: readonly FailureGroup[]
 }
 
 /** The calls of one network that failed with one outcome. */
@@ -86,6 +92,8 @@ interface TotalsQuery {
 
 interface AccountPageOptions {
   readonly search: string
+  /** Ids of accounts that the text finds otherwise. */
+  readonly also: readonly string[]
   readonly state?: AccountState | undefined
   readonly sort: 'name' | 'used'
   /** `next` of the part before; empty for the first. */
@@ -125,12 +133,10 @@ export interface ChangePage {
   readonly changeCount: number
 }
 
-export interface CallCounts {
+export interface CallCounts extends GroupedUsage {
   /** First and last day, YYYY-MM-DD. */
   readonly from: string
   readonly to: string
-  readonly groups: readonly UsageTotals[]
-  readonly total: UsageStatistics
 }
 
 type PageStore = OverviewStore &
@@ -168,12 +174,14 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
 
 type PageReader = Omit<AccountPageOptions, 'sort'>
 
-const isFound = (row: AccountRow, { search, state }: Pick<PageReader, 'search' | 'state'>): boolean => {
-  const { name, formerNames = [], label = '' } = row
+const isFound = (row: AccountRow, { search, also, state }: Pick<PageReader, 'search' | 'also' | 'state'>): boolean => {
+  const { id, name, formerNames = [], label = '' } = row
   const text = search.toLowerCase()
-  return (
-    [name, label, ...formerNames].some(each => each.toLowerCase().includes(text)) && (state === undefined || state === accountState(row))
-  )
+  const isMeant =
+    [name, label, ...formerNames].some(each => each.toLowerCase().includes(text)) ||
+    (search.startsWith(accountIdPrefix) && id.startsWith(search)) ||
+    also.includes(id)
+  return isMeant && (state === undefined || state === accountState(row))
 }
 
 const readPageByName = async (store: PageStore, use: AccountUseCache, { after, limit, ...asked }: PageReader): Promise<AccountPage> => {
@@ -237,10 +245,10 @@ const readCallCounts = async (
     by === 'hour'
       ? await store.usageCounts(account, firstDay * hoursPerDay, (today + 1) * hoursPerDay)
       : await readDayCounts(store, account, firstDay, today + 1)
-  return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: await groupUsage(counts, by), total: totalUsage(counts) }
+  return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), ...(await groupUsage(counts, by)) }
 }
 
-const readFailures = async (store: PageStore, { from, to, account, network: asked }: FailureQuery): Promise<readonly FailureGroup[]> => {
+const readFailures = async (store: PageStore, { from, to, account, network: asked }: FailureQuery): Promise<Failures> => {
   const counts = account === undefined ? store.allUsageCounts({ from, to }) : await readAccountCounts(store, account, from, to)
   const groups = await addUpUsage(counts, ({ network, outcome, account: id, method }) => {
     if (asked !== undefined && network !== asked) return undefined
@@ -260,7 +268,7 @@ const readFailures = async (store: PageStore, { from, to, account, network: aske
     addTo(failure.byAccount, first.account, calls)
     addTo(failure.byMethod, first.method, calls)
   }
-  return Array.from(failures.values(), ({ byAccount, byMethod, ...failure }) => {
+  const found = Array.from(failures.values(), ({ byAccount, byMethod, ...failure }) => {
     const [[account, calls] = ['', 0]] = mostFirst(byAccount)
     return {
       ...failure,
@@ -273,6 +281,7 @@ const readFailures = async (store: PageStore, { from, to, account, network: aske
       methodCount: byMethod.size,
     }
   })
+  return { calls: [...callsOf.values()].reduce((sum, calls) => sum + calls, 0), groups: found }
 }
 
 /** Of each group of failures. */

@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
 import { UsageAdder } from '../../services/usage/usage-adder.ts'
-import { failedOutcomes } from '../../services/traffic/figures.ts'
 import type { UsagePeriod, UsagePeriods } from '../../store/usage-store.ts'
 import type { QueryClock } from './period-rows.ts'
 
@@ -45,7 +44,7 @@ export const openTrafficOverTime = (store: UsagePeriods, clock: Pick<QueryClock,
 
 /** One point a period, also where nobody has called. */
 const readTraffic = async (store: UsagePeriods, { period, from, to }: TrafficRange): Promise<readonly PeriodTraffic[]> => {
-  const points = Array.from({ length: to - from }, () => ({ sums: new UsageAdder(), failedCalls: 0 }))
+  const points = Array.from({ length: to - from }, () => new UsageAdder())
   const accounts = new Set<string>()
   for (let start = from; start < to; start += 1) for (const account of await store.usageAccounts(period, start)) accounts.add(account)
   const ids = [...accounts]
@@ -54,16 +53,12 @@ const readTraffic = async (store: UsagePeriods, { period, from, to }: TrafficRan
     const found = await Promise.all(part.map(account => store.usageRows(account, period, from, to)))
     for (const { start, rows } of found.flat()) {
       const point = points[start - from]
-      if (point === undefined) continue
-      for (const row of rows) {
-        point.sums.add(row.group, row)
-        if (failedOutcomes.has(row.group.outcome)) point.failedCalls += row.calls
-      }
+      for (const row of rows) point?.add(row.group, row)
     }
     await setImmediate()
   }
-  return points.map(({ sums, failedCalls }, i) => {
-    const { calls, credits, latency } = sums
-    return { start: from + i, calls, failedCalls, credits, p50Ms: latency.p50Ms, p95Ms: latency.p95Ms }
+  return points.map(({ calls, byGateway, credits, latency }, i) => {
+    const { p50Ms, p95Ms } = latency
+    return { start: from + i, calls, failedCalls: byGateway, credits, p50Ms, p95Ms }
   })
 }

@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { keyRefusal } from '../../services/accounts/api-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
-import { dayMs, hourMs, isoTimeOrNull } from '../../util/dates.ts'
+import { dayMs, hourMs } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { oneAtATime } from '../concurrent-changes.ts'
+import { keyUseJson, readLastUses } from '../key-use.ts'
 import { listOf, schemaRef } from '../openapi.ts'
 import type { Person } from '../people/people.ts'
 import { accountsAs } from '../portal-services.ts'
@@ -12,19 +13,15 @@ import { defineRoute } from '../route.ts'
 import { checkKnown, checkResumable, keyJson, keySettings, newKeySettings, toKeyChange } from '../key-settings.ts'
 import type { KeySettings } from '../key-settings.ts'
 
-/** How far back a key's last use is looked for. */
-const lastUseDays = 7
-
 /** Neither revoked nor expired: a suspended key counts, as it can be resumed. */
 const maxKeys = 100
 
 const maxOverlapHours = 720
 
 /** A key as its account sees it, with its use. */
-const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: number) => ({
-  ...keyJson(row, clock.now()),
-  usedToday: row.dailyCredits === undefined ? null : (await store.keyUse(row.id)).used,
-  lastUsed: isoTimeOrNull(lastUsed),
+const toJson = async (services: PortalServices, row: KeyRow, lastUsed?: number) => ({
+  ...keyJson(row, services.clock.now()),
+  ...(await keyUseJson(services, row, lastUsed)),
 })
 
 export type OwnKeyJson = Awaited<ReturnType<typeof toJson>>
@@ -32,13 +29,6 @@ export type OwnKeyJson = Awaited<ReturnType<typeof toJson>>
 /** The response is the only place where the key itself is shown. */
 interface NewKeyJson extends OwnKeyJson {
   readonly key: string
-}
-
-/** The last hour in which each key was used. */
-const readLastUses = async ({ queries, clock }: PortalServices, account: string): Promise<ReadonlyMap<string, number>> => {
-  const toDay = Math.floor(clock.now() / dayMs)
-  const lastUses = await queries.lastUses({ account, fromDay: toDay - lastUseDays, toDay })
-  return new Map(lastUses.map(([key, hour]) => [key, hour * hourMs]))
 }
 
 /** The key of the person's own account. */

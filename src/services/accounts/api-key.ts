@@ -28,9 +28,12 @@ const maskKey = (text: string): string => `${apiKeyPrefix}…${keyHint(text)}`
 /** The part of a key that may be shown. */
 export const keyHint = (text: string): string => text.slice(-4)
 
-export const generateAccountId = (): string => `acc_${randomText(idChars)}`
+export const accountIdPrefix = 'acc_'
+export const keyIdPrefix = 'key_'
 
-export const generateKeyId = (): string => `key_${randomText(idChars)}`
+export const generateAccountId = (): string => accountIdPrefix + randomText(idChars)
+
+export const generateKeyId = (): string => keyIdPrefix + randomText(idChars)
 
 const bodyChars = 32
 const idChars = 12

@@ -2,6 +2,7 @@ import { successOutcome } from '../../store/usage-store.ts'
 import type { UsageGroup, UsageSums } from '../../store/usage-store.ts'
 import { latencyQuantile } from '../../util/latency-buckets.ts'
 import { addVector } from '../../util/vectors.ts'
+import { failedOutcomes } from '../traffic/figures.ts'
 
 interface UsageSum {
   readonly calls: number
@@ -13,6 +14,8 @@ interface UsageSum {
 /** With what is known of calls of one account. */
 export interface UsageStatistics extends UsageSum {
   readonly failed: number
+  /** Of those, by the fault of nodes or of the gateway; the others were rejected. */
+  readonly byGateway: number
   /** Of successful calls, in ms; null without any. */
   readonly p50Ms: number | null
   readonly p95Ms: number | null
@@ -25,6 +28,7 @@ export class UsageAdder {
   credits = 0
   forwarded = 0
   failed = 0
+  byGateway = 0
   readonly #latencies: number[] = []
 
   add(group: Pick<UsageGroup, 'outcome' | 'forwarded'>, { calls, credits, latencies }: UsageSums): void {
@@ -32,7 +36,18 @@ export class UsageAdder {
     this.credits += credits
     if (group.forwarded) this.forwarded += calls
     if (group.outcome !== successOutcome) this.failed += calls
+    if (failedOutcomes.has(group.outcome)) this.byGateway += calls
     if (latencies !== undefined) addVector(this.#latencies, latencies)
+  }
+
+  /** What another one has added up. */
+  merge(other: UsageAdder): void {
+    this.calls += other.calls
+    this.credits += other.credits
+    this.forwarded += other.forwarded
+    this.failed += other.failed
+    this.byGateway += other.byGateway
+    addVector(this.#latencies, other.#latencies)
   }
 
   get sum(): UsageSum {
@@ -41,7 +56,7 @@ export class UsageAdder {
   }
 
   get statistics(): UsageStatistics {
-    return { ...this.sum, failed: this.failed, ...this.latency }
+    return { ...this.sum, failed: this.failed, byGateway: this.byGateway, ...this.latency }
   }
 
   get latency(): Pick<UsageStatistics, 'p50Ms' | 'p95Ms' | 'p99Ms'> {

@@ -371,7 +371,7 @@ t.test('a group whose calls were all taken back, in another hour than they were 
     count({ outcome: 'ok', hour: hour - 1, calls: -1, credits: -80 }),
     count({ outcome: 'unavailable', credits: 0 }),
   ]
-  const groups = await groupUsage(taken, 'outcome')
+  const { groups } = await groupUsage(taken, 'outcome')
   t.same(
     groups.map(({ name, calls, credits }) => [name, calls, credits]),
     [['unavailable', 1, 0]],

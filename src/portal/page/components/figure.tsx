@@ -88,6 +88,9 @@ export const Sparkline = ({ label, values }: SparklineProps) => {
   )
 }
 
+/** What most methods cost: with fewer credits, calls are refused. */
+export const usualCost = 80
+
 /** The tone of a share that has been used: as of the alerts that most accounts have. */
 export const toneOfUse = (used: number, limit: number): Tone => {
   const share = limit === 0 ? 1 : used / limit

@@ -13,8 +13,11 @@ const timeSteps = [
   ...[1, 2, 3, 4, 5, 7, 10, 14, 30].map(days => secondsPerDay * days),
 ]
 
-/** From one time on the axis to the next, in seconds. */
-export const timeStepsOf = (rangeSeconds: number): number[] => timeSteps.filter(step => rangeSeconds < minMinutesSeconds || step >= 60)
+/** From one time on the axis to the next, in seconds: of points that are days, each day stands there once. */
+export const timeStepsOf = (rangeSeconds: number, pointSeconds: number): number[] => {
+  const least = pointSeconds >= secondsPerDay ? secondsPerDay : rangeSeconds < minMinutesSeconds ? 1 : 60
+  return timeSteps.filter(step => step >= least)
+}
 
 /** Px for a time, with seconds or without, and a gap. */
 export const timeSpaceOf = (rangeSeconds: number): number => (rangeSeconds < minMinutesSeconds ? 72 : 50)

@@ -99,7 +99,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
         // Below the zero of the other axis.
         ...{ size: 34, gap: 11 },
         space: (_, __, from, to) => timeSpaceOf(to - from),
-        incrs: (_, __, from, to) => timeStepsOf(to - from),
+        incrs: (_, __, from, to) => timeStepsOf(to - from, stepSeconds),
         values: (_, values, __, ___, tickSeconds) => values.map(value => formatTick(value, stepSeconds, tickSeconds)),
       },
       {

@@ -1,6 +1,7 @@
 import type { AccountReport } from '../../routes/account.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
+import { usualCost } from '../components/figure.tsx'
 import { ContactSupport, ExternalLink } from '../components/shell.tsx'
 import { formatDuration, formatHour, formatNumber, formatRefusal, formatTime } from '../format.ts'
 import { followLink, path } from '../router.ts'
@@ -8,9 +9,6 @@ import { developerTexts } from './developer-texts.ts'
 import { account, session } from './developer-session.ts'
 
 const text = developerTexts.banner
-
-/** What most methods cost: with fewer credits, calls are refused. */
-const usualCost = 80
 
 /** Percent from which on the page warns: the first threshold of alerts, unless they are changed. */
 const warningPercent = 75

@@ -200,7 +200,6 @@ export const developerTexts = {
     ended: 'Revoked and expired keys',
     showEnded: 'Show revoked and expired keys',
     hideEnded: 'Hide revoked and expired keys',
-    lastUsed: 'Last used',
     createdAt: 'created',
     expiresAt: 'expires',
     saved: 'I have saved it',

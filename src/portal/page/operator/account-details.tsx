@@ -1,18 +1,22 @@
 import { useSignal } from '@preact/signals'
+import { Fragment } from 'preact'
 import type { AccountWithBalance } from '../../operations/account-operations.ts'
-import type { KeyJson } from '../../key-settings.ts'
+import type { ListedKeyJson } from '../../operations/key-operations.ts'
+import { now } from '../clock.ts'
 import { AllowedByKey, describeKeyRate } from '../components/allowed-by-key.tsx'
+import { Badge } from '../components/badge.tsx'
 import type { ChangeKeyProps } from '../components/change-key.tsx'
 import { Notice, WhenLoaded, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Dialog } from '../components/dialog.tsx'
+import { Bar, toneOfUse } from '../components/figure.tsx'
 import { ShownOnce, useSubmit } from '../components/form.tsx'
 import { KeyActions, KeyState } from '../components/key-actions.tsx'
 import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
 import type { CreateKeyProps } from '../components/key-form.tsx'
 import { Table } from '../components/table.tsx'
 import { VerifyWishes } from '../components/verify-wishes.tsx'
-import { formatNumber, formatTime } from '../format.ts'
+import { formatHourOfUse, formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
@@ -20,9 +24,11 @@ import type { ChangeAccountProps, SuspendAccountProps } from './change-account.t
 import { People } from './account-people.tsx'
 import { accountForms } from './load-account-forms.ts'
 import { AccountUsage } from './account-usage.tsx'
+import { AccountVerdict, isAtLimit } from './account-verdict.tsx'
 import { AccountState } from './accounts.tsx'
 import { PageLink } from './links.tsx'
 import { session } from './operator-session.ts'
+import { formatShare } from './format-figures.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
@@ -33,11 +39,18 @@ const ChangeAccount = accountForms.component<ChangeAccountProps>(code => code.Ch
 const SuspendAccount = accountForms.component<SuspendAccountProps>(code => code.SuspendAccount, null)
 const AccountAlerts = accountForms.component<Pick<ChangeProps, 'path'>>(code => code.AccountAlerts)
 
-/** One account: its credits, what can be changed, its keys. */
+/** Below the figures, which are long in a narrow window. */
+const sections = [
+  { id: 'keys', title: text.keys },
+  { id: 'people', title: operatorTexts.people.people },
+  { id: 'alerts', title: texts.pages.alerts },
+]
+
+/** One account: whether its calls are accepted, its credits, what can be changed, its calls, keys, people and alerts. */
 export const AccountDetails = ({ name }: { readonly name: string }) => {
   const path = `/accounts/${name}`
   const loaded = useRequest<AccountWithBalance>(path)
-  const keys = useRequest<readonly KeyJson[]>(`${path}/keys`)
+  const keys = useRequest<readonly ListedKeyJson[]>(`${path}/keys`)
   const showChange = (changed: AccountWithBalance): void => {
     loaded.show(changed)
     // Another plan is another balance.
@@ -49,18 +62,26 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
         <PageLink to="/operator/accounts">{text.back}</PageLink>
         {' · '}
         <PageLink to={`/operator/audit?account=${name}`}>{text.audit}</PageLink>
+        {sections.map(({ id, title }) => (
+          <Fragment key={id}>
+            {' · '}
+            <a href={`#${id}`}>{title}</a>
+          </Fragment>
+        ))}
       </p>
       <WhenLoaded from={loaded}>
         {account => (
           <>
+            <AccountVerdict account={account} keys={keys.data.value ?? []} />
             <div class="cards">
-              <CreditsCard balance={account.balance} />
+              <CreditsCard balance={account.balance} forecast={<PlanLimits account={account} />} />
               <StateCard account={account} path={path} onChanged={loaded.reload} onSaved={showChange} />
             </div>
             <AccountUsage path={path} name={name} keys={keys.data.value ?? []} />
-            <Keys path={path} keys={keys} />
+            <Keys path={path} keys={keys} limit={account.balance.limit} />
             <People path={path} hasDashboard={session.value?.dashboard !== null} />
             <Alerts path={path} />
+            {account.deleteAt === null && <DeleteAccount path={path} onDeleted={loaded.reload} />}
           </>
         )}
       </WhenLoaded>
@@ -68,11 +89,20 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
   )
 }
 
+/** Beside the credits: whose they are, and how fast they may be used. */
+const PlanLimits = ({ account: { credits, ofPlan } }: Pick<ChangeProps, 'account'>) =>
+  ofPlan === null ? null : (
+    <>
+      {credits !== null && `${text.ownCredits} ${formatNumber(ofPlan.dailyCredits)}. `}
+      {ofPlan.rate === null ? text.noRate : `${text.ratesOfPlan} ${describeKeyRate({ rate: `${ofPlan.rate}/s`, burst: ofPlan.burst })}.`}
+    </>
+  )
+
 /** Read when they are opened. */
 const Alerts = ({ path }: Pick<ChangeProps, 'path'>) => {
   const isOpen = useSignal(false)
   return (
-    <details class="section" onToggle={({ currentTarget }) => (isOpen.value = currentTarget.open)}>
+    <details id="alerts" class="section" onToggle={({ currentTarget }) => (isOpen.value = currentTarget.open)}>
       <summary>
         <h2>{texts.pages.alerts}</h2>
       </summary>
@@ -129,7 +159,6 @@ const StateCard = ({ account, path, onChanged, onSaved }: StateCardProps) => {
             </button>
           </form>
         )}
-        {deleteAt === null && <DeleteAccount path={path} onDeleted={onChanged} />}
       </div>
       {isChanging.value && <ChangeAccount account={account} path={path} onSaved={onSaved} onClose={() => (isChanging.value = false)} />}
       {isSuspending.value && <SuspendAccount path={path} onSuspended={onChanged} onClose={() => (isSuspending.value = false)} />}
@@ -146,9 +175,11 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
   })
   if (!deletion.isAsking) {
     return (
-      <button type="button" class="danger" ref={deletion.askRef} onClick={deletion.ask}>
-        {text.delete}
-      </button>
+      <p>
+        <button type="button" class="danger" ref={deletion.askRef} onClick={deletion.ask}>
+          {text.delete}
+        </button>
+      </p>
     )
   }
   return (
@@ -167,7 +198,14 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
   )
 }
 
-const Keys = ({ path, keys }: { readonly path: string; readonly keys: Loaded<readonly KeyJson[]> }) => {
+interface KeysProps {
+  readonly path: string
+  readonly keys: Loaded<readonly ListedKeyJson[]>
+  /** Daily credits of the account. */
+  readonly limit: number | null
+}
+
+const Keys = ({ path, keys, limit }: KeysProps) => {
   const created = useSignal<IssuedKey | undefined>(undefined)
   const isCreating = useSignal(false)
   const changedId = useSignal<string | undefined>(undefined)
@@ -180,7 +218,7 @@ const Keys = ({ path, keys }: { readonly path: string; readonly keys: Loaded<rea
   return (
     <div>
       <div class="section-heading">
-        <h2>{text.keys}</h2>
+        <h2 id="keys">{text.keys}</h2>
         <button type="button" class="quiet" onClick={() => (isCreating.value = true)}>
           {texts.keys.create}
         </button>
@@ -215,7 +253,7 @@ const Keys = ({ path, keys }: { readonly path: string; readonly keys: Loaded<rea
           found.length === 0 ? (
             <p class="lead">{text.noKeys}</p>
           ) : (
-            <KeyTable keys={found} onChanged={onChanged} onChange={id => (changedId.value = id)} />
+            <KeyTable keys={found} limit={limit} onChanged={onChanged} onChange={id => (changedId.value = id)} />
           )
         }
       </WhenLoaded>
@@ -223,13 +261,13 @@ const Keys = ({ path, keys }: { readonly path: string; readonly keys: Loaded<rea
   )
 }
 
-interface AccountKeysProps {
-  readonly keys: readonly KeyJson[]
+interface AccountKeysProps extends Pick<KeysProps, 'limit'> {
+  readonly keys: readonly ListedKeyJson[]
   onChanged(answer: KeyAnswer): void
   onChange(id: string): void
 }
 
-const KeyTable = ({ keys, onChanged, onChange }: AccountKeysProps) => (
+const KeyTable = ({ keys, limit, onChanged, onChange }: AccountKeysProps) => (
   <Table
     caption={text.keys}
     keyOf={key => key.id}
@@ -239,24 +277,36 @@ const KeyTable = ({ keys, onChanged, onChange }: AccountKeysProps) => (
         title: texts.keys.name,
         cell: key => (
           <>
-            {key.name || key.id}
+            <span class="row-name">{key.name || key.id}</span> <code>…{key.hint}</code>
+            {key.name !== '' && (
+              <p class="help">
+                <code>{key.id}</code>
+              </p>
+            )}
             <VerifyWishes verify={key.verify} />
           </>
         ),
       },
-      { title: texts.keys.key, cell: key => <code>…{key.hint}</code> },
       { title: texts.keys.allowed, cell: key => <AllowedByKey apiKey={key} /> },
       {
         title: texts.keys.limit,
         cell: key => (
           <>
-            {key.dailyCredits === null ? texts.keys.noLimit : formatNumber(key.dailyCredits)}
+            <KeyLimit apiKey={key} ofAccount={limit} />
             {key.rate !== null && <p class="help">{describeKeyRate(key)}</p>}
           </>
         ),
       },
+      {
+        title: texts.keys.lastUsed,
+        isTime: true,
+        cell: key => (key.lastUsed === null ? text.notUsedLately : formatHourOfUse(key.lastUsed, now.value)),
+      },
       { title: texts.keys.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },
-      { title: texts.keys.state, cell: key => <KeyState state={key.state} /> },
+      {
+        title: texts.keys.state,
+        cell: key => (isAtLimit(key) ? <Badge tone="danger">{text.atLimit}</Badge> : <KeyState state={key.state} />),
+      },
       {
         title: texts.keys.actions,
         cell: key =>
@@ -269,3 +319,16 @@ const KeyTable = ({ keys, onChanged, onChange }: AccountKeysProps) => (
     ]}
   />
 )
+
+/** How much of its limit a key has used today; without one, the credits of the account are all that limits it. */
+const KeyLimit = ({ apiKey, ofAccount }: { readonly apiKey: ListedKeyJson; readonly ofAccount: number | null }) => {
+  const { name, hint, dailyCredits } = apiKey
+  if (dailyCredits === null) return ofAccount === null ? texts.keys.noLimit : `${text.limitOfAccount} ${formatNumber(ofAccount)}`
+  const used = apiKey.usedToday ?? 0
+  return (
+    <>
+      {formatNumber(used)} {texts.of} {formatNumber(dailyCredits)} ({formatShare(used / dailyCredits)})
+      <Bar label={`${texts.keys.limit}: ${name || hint}`} value={used} max={dailyCredits} tone={toneOfUse(used, dailyCredits)} isThin />
+    </>
+  )
+}

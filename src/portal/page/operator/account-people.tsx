@@ -30,7 +30,7 @@ export const People = ({ path, hasDashboard }: { readonly path: string; readonly
   return (
     <div>
       <div class="section-heading">
-        <h2>{text.people}</h2>
+        <h2 id="people">{text.people}</h2>
         {hasDashboard && (
           <button type="button" class="quiet" onClick={() => (isAdding.value = true)}>
             {text.add}

@@ -8,11 +8,12 @@ import { queryMember, withQuery } from '../router.ts'
 import { texts } from '../texts.ts'
 import { PageLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
+import { Labeled } from './labeled.tsx'
 import { RequestTable, requestKindsWith } from './request-table.tsx'
 
 const text = operatorTexts.accountUsage
 
-interface AccountRequestsProps {
+export interface AccountRequestsProps {
   /** That of the account. */
   readonly path: string
   readonly keys: readonly KeyJson[]
@@ -31,7 +32,9 @@ export const AccountRequests = ({ path, keys }: AccountRequestsProps) => {
   return (
     <>
       <div class="controls">
-        <Segments label={texts.usage.outcome} options={requestKindsWith(outcome.value)} value={outcome.value} onChange={outcome.set} />
+        <Labeled label={texts.usage.outcome}>
+          <Segments label={texts.usage.outcome} options={requestKindsWith(outcome.value)} value={outcome.value} onChange={outcome.set} />
+        </Labeled>
         <Select label={text.key} options={[{ value: '', label: texts.all }, ...names]} value={key.value} onChange={key.set} />
         {linked !== '' && (
           <p class="linked">

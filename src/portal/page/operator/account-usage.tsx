@@ -7,12 +7,13 @@ import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatNumber } from '../format.ts'
+import { formatCalls, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { AccountRequests } from './account-requests.tsx'
+import type { AccountRequestsProps } from './account-requests.tsx'
 import { ErrorTable } from './errors.tsx'
+import { recordsFile } from './load-records.ts'
 import { operatorTexts } from './operator-texts.ts'
 import { GroupTable } from './traffic.tsx'
 
@@ -26,6 +27,8 @@ const ranges = (['1', '7', '31'] as const).map(value => ({ value, label: text.ra
 const views = ['method', 'network', 'key', 'errors', 'requests'] as const
 
 const viewOptions = views.map(value => ({ value, label: text.views[value] }))
+
+const AccountRequests = recordsFile.component<AccountRequestsProps>(code => code.AccountRequests)
 
 interface AccountUsageProps {
   /** That of the account. */
@@ -77,17 +80,30 @@ const CallsOverTime = ({ found: { from, to, groups, total } }: { readonly found:
   const end = Math.min(Date.parse(to) + stepsMs.day, Math.ceil((now.value + 1) / stepMs) * stepMs)
   const byStart = new Map(groups.map(({ name, ...sums }) => [Date.parse(name), sums]))
   const starts = Array.from({ length: Math.max(1, Math.round((end - first) / stepMs)) }, (_, i) => first + i * stepMs)
-  const pointsOf = (measure: (sums: { readonly calls: number; readonly failed: number }) => number): readonly number[] =>
-    starts.map(start => measure(byStart.get(start) ?? { calls: 0, failed: 0 }))
+  const noCalls = { calls: 0, failed: 0, byGateway: 0 }
+  const pointsOf = (measure: (sums: typeof noCalls) => number): readonly number[] =>
+    starts.map(start => measure(byStart.get(start) ?? noCalls))
+  const note = [
+    formatCalls(total.calls),
+    `${formatNumber(total.byGateway)} ${operatorTexts.verdict.failed}`,
+    `${formatNumber(total.failed - total.byGateway)} ${operatorTexts.verdict.rejected}`,
+    `${formatNumber(total.credits)} ${texts.credits.toLowerCase()}`,
+  ]
   return (
     <Chart
       title={texts.usage.titles.calls}
-      note={`${formatNumber(total.calls)} ${texts.calls.toLowerCase()}, ${formatNumber(total.failed)} ${texts.usage.ofThemFailed}; ${formatNumber(total.credits)} ${texts.credits.toLowerCase()}`}
+      note={note.join(', ')}
       isCompact
       times={starts.map(start => new Date(start).toISOString())}
       end={new Date(first + starts.length * stepMs).toISOString()}
       series={[
-        failedSeries(pointsOf(({ failed }) => failed)),
+        failedSeries(pointsOf(({ byGateway }) => byGateway)),
+        {
+          id: 'rejected',
+          name: operatorTexts.traffic.rejected,
+          color: groupColor(Infinity),
+          points: pointsOf(({ failed, byGateway }) => failed - byGateway),
+        },
         { id: 'ok', name: texts.usage.success, color: groupColor(0), points: pointsOf(({ calls, failed }) => calls - failed) },
       ]}
     />
@@ -107,13 +123,14 @@ const CallsBy = ({ path, name: account, by, days, keys }: CallsByProps) => {
   const counts = useRequest<CallCounts>(`${path}/usage?${new URLSearchParams({ by, days })}`)
   return (
     <WhenLoaded from={counts} skeleton={<Skeleton height={8} />}>
-      {({ groups }) =>
+      {({ groups, total }) =>
         groups.length === 0 ? null : (
           <GroupTable
             caption={text.views[by]}
             by={by}
             failedOf={name => ({ account, of: { [by]: name } })}
             groups={groups}
+            total={total}
             nameOf={by === 'key' ? nameOf : undefined}
           />
         )
@@ -128,7 +145,9 @@ const AccountErrors = ({ name, days }: { readonly name: string; readonly days: n
   const report = useRequest<ErrorReport>(`/errors?${new URLSearchParams({ account: name, hours: String(hours) })}`)
   return (
     <WhenLoaded from={report} skeleton={<Skeleton height={8} />}>
-      {({ groups }) => (groups.length === 0 ? <p class="lead">{texts.errors.none}</p> : <ErrorTable groups={groups} account={name} />)}
+      {({ groups }) =>
+        groups.length === 0 ? <p class="lead">{operatorTexts.errors.none}</p> : <ErrorTable groups={groups} account={name} />
+      }
     </WhenLoaded>
   )
 }

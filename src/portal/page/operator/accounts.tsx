@@ -4,23 +4,26 @@ import type { Plan } from '../../../plugin/call.ts'
 import type { AccountJson, AccountPageJson, ListedAccount } from '../../operations/account-operations.ts'
 import type { OperatorKeyJson } from '../../operations/key-operations.ts'
 import { Badge } from '../components/badge.tsx'
-import { Notice, SearchField, Select, WhenLoaded } from '../components/controls.tsx'
+import { SearchField, Select, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Icon } from '../components/icon.tsx'
-import { KeyState } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
-import { Segments } from '../components/tabs.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { formatShare } from './format-figures.ts'
 import type { CreateAccountProps } from './change-account.tsx'
-import { AccountLink, KeyLink } from './links.tsx'
+import type { FoundKeysProps } from './found-keys.tsx'
+import { AccountLink } from './links.tsx'
+import { Labeled } from './labeled.tsx'
 import { accountForms } from './load-account-forms.ts'
+import { recordsFile } from './load-records.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
+
+const FoundKeys = recordsFile.component<FoundKeysProps>(code => code.FoundKeys, <p class="lead">{text.lookingForKeys}</p>)
 
 const CreateAccount = accountForms.component<CreateAccountProps>(code => code.CreateAccount, null)
 
@@ -48,43 +51,6 @@ const useAfterTyping = (value: string | undefined): string | undefined => {
   return settled.value === value ? value : undefined
 }
 
-interface FoundKeysProps {
-  readonly ending: string
-  /** Where those that were found are kept; undefined while they are looked for. */
-  readonly found: { value: readonly OperatorKeyJson[] | undefined }
-}
-
-/** Keys that end so, of whichever account: each leads to its last requests. */
-const FoundKeys = ({ ending, found }: FoundKeysProps) => {
-  const keys = useRequest<readonly OperatorKeyJson[]>(`/keys?${new URLSearchParams({ ending })}`, Infinity)
-  const shown = keys.data.value
-  const error = keys.error.value
-  useEffect(() => {
-    found.value = shown ?? (error === undefined ? undefined : [])
-    return () => void (found.value = undefined)
-  }, [shown, error])
-  const title = `${text.keysThatEnd} ${ending}`
-  if (shown === undefined) return error === undefined ? <p class="lead">{text.lookingForKeys}</p> : <Notice text={error} />
-  if (shown.length === 0) return null
-  return (
-    <>
-      <h2>{title}</h2>
-      <Table
-        caption={title}
-        keyOf={({ id }) => id}
-        rows={shown}
-        columns={[
-          { title: texts.keys.name, cell: ({ id, name, account }) => <KeyLink account={account.name} id={id} name={name || id} /> },
-          { title: texts.keys.key, cell: ({ hint }) => <code>…{hint}</code> },
-          { title: operatorTexts.home.account, cell: ({ account }) => <AccountLink {...account} /> },
-          { title: texts.keys.state, cell: ({ state }) => <KeyState state={state} /> },
-          { title: text.created, isTime: true, cell: ({ created }) => formatTime(created) },
-        ]}
-      />
-    </>
-  )
-}
-
 export const Accounts = () => {
   const isCreating = useSignal(false)
   const [search, sort, state, after] = [queryMember('search'), queryMember('sort', 'name'), queryMember('state'), queryMember('after')]
@@ -105,20 +71,13 @@ export const Accounts = () => {
   return (
     <>
       <div class="controls">
-        <SearchField
-          label={text.searchLabel}
-          value={search.value}
-          onInput={value => changeQuery({ search: withoutKey(value), after: '' }, { isTyping: true })}
-        />
-        <Segments
-          label={text.sort}
-          options={[
-            { value: 'name', label: text.byName },
-            { value: 'used', label: text.byUse },
-          ]}
-          value={query.sort}
-          onChange={value => changeQuery({ sort: value === 'name' ? '' : value, after: '' })}
-        />
+        <Labeled label={text.search}>
+          <SearchField
+            label={text.searchHelp}
+            value={search.value}
+            onInput={value => changeQuery({ search: withoutKey(value), after: '' }, { isTyping: true })}
+          />
+        </Labeled>
         <Select label={text.state} options={states} value={shownState} onChange={value => changeQuery({ state: value, after: '' })} />
         <div class="buttons">
           <button type="button" onClick={() => (isCreating.value = true)}>
@@ -132,7 +91,7 @@ export const Accounts = () => {
       <WhenLoaded from={page}>
         {({ accounts }) =>
           accounts.length === 0 && mayBeKey ? null : accounts.length > 0 ? (
-            <AccountTable accounts={accounts} plans={plans.data.value ?? []} />
+            <AccountTable accounts={accounts} plans={plans.data.value ?? []} sort={query.sort} />
           ) : query.search === '' && shownState === '' ? (
             <EmptyState icon="people" title={text.none} />
           ) : (
@@ -167,9 +126,10 @@ export const Accounts = () => {
 interface AccountTableProps {
   readonly accounts: readonly ListedAccount[]
   readonly plans: readonly Plan[]
+  readonly sort: string
 }
 
-const AccountTable = ({ accounts, plans }: AccountTableProps) => {
+const AccountTable = ({ accounts, plans, sort }: AccountTableProps) => {
   const ofPlan = ({ plan }: ListedAccount): number | undefined => plans.find(({ name }) => name === plan)?.dailyCredits
   const limitOf = (account: ListedAccount): number | undefined => account.credits ?? ofPlan(account)
   return (
@@ -177,12 +137,18 @@ const AccountTable = ({ accounts, plans }: AccountTableProps) => {
       caption={operatorTexts.pages.accounts}
       keyOf={account => account.id}
       rows={accounts}
+      order={{
+        by: sort,
+        isDescending: sort === 'used',
+        sortBy: column => changeQuery({ sort: column === 'name' ? '' : column, after: '' }),
+      }}
       columns={[
-        { title: text.name, cell: account => <AccountLink {...account} /> },
+        { title: text.name, sort: 'name', cell: account => <AccountLink {...account} /> },
         { title: text.state, cell: account => <AccountState account={account} /> },
         { title: text.plan, cell: account => account.plan },
         {
           title: text.usedToday,
+          sort: 'used',
           isNumber: true,
           cell: account => (
             <>
@@ -200,7 +166,12 @@ const AccountTable = ({ accounts, plans }: AccountTableProps) => {
                 {formatNumber(ofPlan(account) ?? null)} <span class="since">{text.ofPlan}</span>
               </>
             ) : (
-              formatNumber(account.credits)
+              <>
+                {formatNumber(account.credits)}{' '}
+                <span class="since">
+                  {text.ownCreditsShort} {formatNumber(ofPlan(account) ?? null)}
+                </span>
+              </>
             ),
         },
         { title: text.label, cell: account => account.label ?? '–' },

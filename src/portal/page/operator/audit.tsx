@@ -1,5 +1,5 @@
 import type { Change } from '../../../services/accounts/change-history.ts'
-import type { ChangePage } from '../../queries/page-queries.ts'
+import type { NamedChange } from '../../operations/change-operations.ts'
 import { now } from '../clock.ts'
 import { ChangeDetails, describeAction } from '../components/change-details.tsx'
 import { Field, Select, WhenLoaded } from '../components/controls.tsx'
@@ -10,15 +10,18 @@ import { formatSeconds, hourMs } from '../format.ts'
 import { get, useRequest } from '../request.ts'
 import { changeQuery, pagerOffset, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
-import { AccountLink, NodeLink } from './links.tsx'
+import { AccountLink, KeyLink, NodeLink } from './links.tsx'
 import { session } from './operator-session.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.audit
 
-interface FoundChanges extends ChangePage {
+interface FoundChanges {
   /** YYYY-MM, of the first day. */
   readonly month: string
+  readonly changes: readonly NamedChange[]
+  /** All that were found. */
+  readonly changeCount: number
 }
 
 const changesPerPage = 100
@@ -135,7 +138,7 @@ const periodsOf = (time: number) => {
   ]
 }
 
-const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
+const ChangeTable = ({ changes }: { readonly changes: readonly NamedChange[] }) => (
   <Table
     caption={operatorTexts.pages.audit}
     keyOf={change => cellsOf(change).join(' ')}
@@ -176,9 +179,22 @@ const maxIdChars = 28
 const maxTargetChars = 40
 
 /** A node has a page; what belongs to an account is on the account's. */
-const Target = ({ change: { action, target } }: { readonly change: Change }) => {
+const Target = ({ change: { action, target, targetName, account, before, after } }: { readonly change: NamedChange }) => {
   if (target === undefined) return '–'
   const [network = '', node] = target.split('/')
+  if (account !== undefined && action.startsWith('key-'))
+    return (
+      <span title={target}>
+        <KeyLink account={account.name} id={target} name={targetName ?? target} />
+      </span>
+    )
+  const person = after?.['name'] ?? before?.['name']
+  if (account !== undefined && typeof person === 'string' && /^(usr|inv)_/.test(target))
+    return (
+      <span title={target}>
+        <AccountLink name={account.name}>{person}</AccountLink>
+      </span>
+    )
   return action.startsWith('node-') && node !== undefined ? (
     <NodeLink network={network} node={node} />
   ) : (

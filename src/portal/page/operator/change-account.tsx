@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { AccountJson, AccountWithBalance } from '../../operations/account-operations.ts'
 import type { Plan } from '../../../plugin/call.ts'
+import { describeKeyRate } from '../components/allowed-by-key.tsx'
 import { Notice, Select, TextField } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { Form, typedText } from '../components/form.tsx'
@@ -89,6 +90,13 @@ export const SuspendAccount = ({ path, onSuspended, onClose }: SuspendAccountPro
   )
 }
 
+/** `core: 3,000,000 credits a day, at most 50 calls/s`. */
+const describePlan = ({ name, dailyCredits, rate, burst }: Plan): string =>
+  [
+    `${name}: ${formatNumber(dailyCredits)} ${text.creditsADay}`,
+    ...(rate === undefined ? [] : [describeKeyRate({ rate: `${rate}/s`, burst: burst ?? null })]),
+  ].join(', ')
+
 export interface CreateAccountProps {
   onClose(): void
 }
@@ -96,12 +104,12 @@ export interface CreateAccountProps {
 export const CreateAccount = ({ onClose }: CreateAccountProps) => {
   const plans = useRequest<readonly Plan[]>('/plans')
   const plan = useSignal('')
-  const planNames = plans.data.value?.map(({ name }) => name) ?? []
+  const offered = plans.data.value ?? []
   const create = async (values: FormData): Promise<void> => {
     const credits = String(values.get('credits'))
     const created = await request<AccountJson>('POST', '/accounts', {
       name: String(values.get('name')).trim(),
-      plan: plan.value || planNames[0],
+      plan: plan.value || offered[0]?.name,
       label: String(values.get('label')).trim(),
       ...(credits !== '' && { credits: Number(credits) }),
     })
@@ -115,12 +123,14 @@ export const CreateAccount = ({ onClose }: CreateAccountProps) => {
             <TextField label={text.name} name="name" required error={errorOf('name')} />
             <Select
               label={text.plan}
-              options={planNames}
-              value={plan.value || (planNames[0] ?? '')}
+              help={text.planHelp}
+              options={offered.map(each => ({ value: each.name, label: describePlan(each) }))}
+              value={plan.value || (offered[0]?.name ?? '')}
               onChange={value => (plan.value = value)}
             />
             <TextField label={text.credits} name="credits" type="number" help={`${text.creditsHelp}.`} error={errorOf('credits')} />
-            <TextField label={text.label} name="label" error={errorOf('label')} />
+            <TextField label={text.label} name="label" help={text.labelHelp} error={errorOf('label')} />
+            <p class="help">{text.ownerHelp}</p>
             <Notice text={plans.error.value} />
           </>
         )}

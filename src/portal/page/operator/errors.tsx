@@ -54,7 +54,7 @@ export const Errors = () => {
         )}
       </div>
       <WhenLoaded from={report} skeleton={<Skeleton height={16} />}>
-        {({ groups }) => (groups.length === 0 ? <EmptyState icon="check" title={texts.errors.none} /> : <ErrorTable groups={groups} />)}
+        {({ groups }) => (groups.length === 0 ? <EmptyState icon="check" title={text.none} /> : <ErrorTable groups={groups} />)}
       </WhenLoaded>
       <NodeFailures hours={Number(hours.value)} network={network.value} />
     </>
@@ -90,12 +90,10 @@ export const ErrorTable = ({ groups, account }: ErrorTableProps) => (
           <>
             <Badge tone={toneOfFault({ byGateway })}>{formatOutcome(outcome, code)}</Badge>
             {saysMore({ outcome, code, ...group }) && <p>{group.message}</p>}
-            <p class="help">
-              {text.fault} {byGateway ? text.ofGateway : text.ofCaller}
-            </p>
+            <p class="help">{byGateway ? text.ofGateway : text.ofCaller}</p>
             {account === undefined ? (
               <p>
-                <PageLink to={`/operator/requests?${new URLSearchParams({ outcome, network })}`}>{operatorTexts.requests.latest}</PageLink>
+                <PageLink to={`/operator/requests?${new URLSearchParams({ outcome, network })}`}>{operatorTexts.pages.requests}</PageLink>
               </p>
             ) : (
               <LastCalls account={account} network={network} outcome={outcome} />
@@ -178,7 +176,7 @@ const MethodLink = ({ method, network, outcome, account }: MethodLinkProps) => {
 const LastCalls = ({ account, network, outcome }: { readonly account: string; readonly network: string; readonly outcome: string }) => (
   <p class="one-line">
     <FailedCallsLink account={account} of={{ network, outcome }}>
-      {text.lastCalls}
+      {operatorTexts.pages.requests}
     </FailedCallsLink>
   </p>
 )

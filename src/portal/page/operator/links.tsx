@@ -13,9 +13,16 @@ const Link = ({ to, isOneLine = false, children }: LinkProps) => (
   </a>
 )
 
+interface AccountLinkProps {
+  readonly name: string
+  readonly id?: string
+  /** Its name unless given. */
+  readonly children?: ComponentChildren
+}
+
 /** Names need no escapes. One that no longer exists has none. */
-export const AccountLink = ({ name, id }: { readonly name: string; readonly id?: string }) =>
-  name === '' ? <code>{id}</code> : <Link to={`/operator/accounts/${name}`}>{name}</Link>
+export const AccountLink = ({ name, id, children = name }: AccountLinkProps) =>
+  name === '' ? <code>{id}</code> : <Link to={`/operator/accounts/${name}`}>{children}</Link>
 
 /** The last failed requests with the key. */
 export const KeyLink = ({ account, id, name }: { readonly account: string; readonly id: string; readonly name: string }) => (
@@ -35,11 +42,17 @@ export const FailedCallsLink = ({ account, of = {}, children }: FailedCallsProps
   <Link to={`/operator/accounts/${account}?${new URLSearchParams({ by: 'requests', ...of })}`}>{children}</Link>
 )
 
+const shownEndChars = 6
+
+/** `7f3a91…c2d4e6`: many ids begin alike, or end alike. */
+const cutMiddle = (id: string): string =>
+  id.length <= 2 * shownEndChars + 1 ? id : `${id.slice(0, shownEndChars)}…${id.slice(-shownEndChars)}`
+
 /** `isCut`: to one line, as its page has the whole id. */
 export const RequestLink = ({ id, isCut = false }: { readonly id: string; readonly isCut?: boolean }) => (
   <Link to={`/operator/requests?${new URLSearchParams({ id })}`}>
-    <span class={isCut ? 'cut' : 'breakable'} title={isCut ? id : undefined}>
-      {id}
+    <span class={isCut ? 'one-line' : 'breakable'} title={isCut ? id : undefined}>
+      {isCut ? cutMiddle(id) : id}
     </span>
   </Link>
 )

@@ -17,15 +17,15 @@ import { Accounts } from './accounts.tsx'
 import { Errors } from './errors.tsx'
 import { Home } from './home.tsx'
 import { NodesNow, areOfNodes } from './node-state.tsx'
+import { recordsFile } from './load-records.ts'
 import { loadSession, session } from './operator-session.ts'
 import { Traffic } from './traffic.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts
 
-// Files of their own that need nothing of others that are loaded later.
+// A file of its own, as that of records.
 const nodesFile = loadLater(() => import('./nodes.tsx'))
-const recordsFile = loadLater(() => import('./pages-records.ts'))
 
 const pages = [
   { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },

@@ -1,3 +1,5 @@
+export { AccountRequests } from './account-requests.tsx'
 export { Audit } from './audit.tsx'
 export { Configuration } from './configuration.tsx'
+export { FoundKeys } from './found-keys.tsx'
 export { Requests } from './requests.tsx'

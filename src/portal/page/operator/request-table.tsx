@@ -9,10 +9,7 @@ import { AccountLink, NetworkLink, NodeLink, RequestLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 /** What is asked for of logged requests; an address or a link may have one outcome alone. */
-export const requestKinds = (['failed', 'slow', 'all'] as const).map(value => ({
-  value,
-  label: value === 'all' ? operatorTexts.nodes.filters.all : formatOutcome(value),
-}))
+export const requestKinds = (['failed', 'slow', 'all'] as const).map(value => ({ value, label: operatorTexts.requests.kinds[value] }))
 
 /** Those above, and the one that is chosen. */
 export const requestKindsWith = (chosen: string): readonly { readonly value: string; readonly label: string }[] =>
@@ -48,7 +45,7 @@ export const RequestTable = ({ caption, requests, by }: RequestTableProps) => (
       { title: texts.usage.network, cell: ({ network }) => <NetworkLink name={network} /> },
       { title: texts.usage.method, cell: ({ method }) => <code>{method}</code> },
       {
-        title: operatorTexts.accountUsage.why,
+        title: texts.usage.outcome,
         cell: request => (
           <>
             <Outcome shown={request} toneOfFailure={toneOfFault(request)} />

@@ -13,6 +13,7 @@ import { texts } from '../texts.ts'
 import { toneOfFault } from './format-figures.ts'
 import { AccountLink, KeyLink, NodeLink, PageLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
+import { Labeled } from './labeled.tsx'
 import { RequestTable, requestKindsWith } from './request-table.tsx'
 
 const text = operatorTexts.requests
@@ -36,7 +37,7 @@ export const Requests = () => {
       ) : (
         <>
           <p>
-            <PageLink to={withQuery({ id: '' })}>{text.latest}</PageLink>
+            <PageLink to={withQuery({ id: '' })}>{text.all}</PageLink>
           </p>
           <Found key={id.value} id={id.value} />
         </>
@@ -64,10 +65,11 @@ const Latest = () => {
   }
   return (
     <>
-      <h2>{text.latest}</h2>
       <p class="lead">{text.whatIsLogged}</p>
-      <form class="controls" onSubmit={apply} onChange={apply} aria-label={text.latest}>
-        <Segments label={texts.usage.outcome} options={requestKindsWith(outcome.value)} value={outcome.value} onChange={outcome.set} />
+      <form class="controls" onSubmit={apply} onChange={apply} aria-label={text.filters}>
+        <Labeled label={texts.usage.outcome}>
+          <Segments label={texts.usage.outcome} options={requestKindsWith(outcome.value)} value={outcome.value} onChange={outcome.set} />
+        </Labeled>
         <Select
           label={texts.usage.network}
           options={[{ value: '', label: texts.all }, ...networks]}
@@ -77,7 +79,7 @@ const Latest = () => {
         <TextField key={`account ${account.value}`} label={text.account} name="account" value={account.value} />
         <TextField key={`method ${method.value}`} label={texts.usage.method} name="method" value={method.value} />
         <TextField key={`node ${node.value}`} label={operatorTexts.nodes.upstream} name="node" value={node.value} />
-        <TextField key={`code ${code.value}`} label={text.code} name="code" value={code.value} placeholder="-32602" />
+        <TextField key={`code ${code.value}`} label={text.code} name="code" value={code.value} placeholder="e.g. -32602" />
         <Time hours={hours.value} from={from.value} to={to.value} />
         <button type="submit" class="quiet">
           {text.show}
@@ -140,7 +142,7 @@ const LatestTable = ({ path, hasAccount }: { readonly path: string; readonly has
             {isLogged && `${text.kept} ${formatNumber(retentionHours)} h.`}
           </EmptyState>
         ) : (
-          <RequestTable caption={text.latest} requests={requests} by={hasAccount ? 'key' : 'account'} />
+          <RequestTable caption={operatorTexts.pages.requests} requests={requests} by={hasAccount ? 'key' : 'account'} />
         )}
         {searchedFrom !== null && (
           <p class="help">

@@ -3,6 +3,7 @@ import { Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Pager, Table } from '../components/table.tsx'
+import type { TableOrder } from '../components/table.tsx'
 import { formatLatency, formatMethod, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, pagerOffset, queryMember } from '../router.ts'
@@ -17,14 +18,12 @@ const { method, network, key, outcome } = texts.usage
 const dimensions = Object.entries({ account: text.account, method, network, key, outcome }).map(([value, label]) => ({ value, label }))
 export const rangeOptions = Object.entries(text.ranges).map(([value, label]) => ({ value, label }))
 
-const orders = Object.entries(text.orders).map(([value, label]) => ({ value, label }))
-
 const groupsPerPage = 100
 
 /** An account by its name; one that no longer exists by its id. */
 const nameOf = ({ name, account }: TrafficGroup): string => account || name
 
-const columnsOfCsv = ['calls', 'credits', 'forwarded', 'failed', 'p50Ms', 'p95Ms', 'p99Ms'] as const
+const columnsOfCsv = ['calls', 'credits', 'forwarded', 'failed', 'byGateway', 'p50Ms', 'p95Ms', 'p99Ms'] as const
 
 const cellsOf = (group: TrafficGroup) => [nameOf(group), ...columnsOfCsv.map(column => group[column] ?? '')]
 
@@ -45,7 +44,6 @@ export const Traffic = () => {
           value={hours.value}
           onChange={value => changeQuery({ hours: value, first: '' })}
         />
-        <Select label={texts.sortBy} options={orders} value={sort.value} onChange={value => changeQuery({ sort: value, first: '' })} />
         {found !== undefined && (
           <Downloads
             name={`traffic-by-${found.by}`}
@@ -59,7 +57,11 @@ export const Traffic = () => {
           shown.groups.length === 0 ? (
             <EmptyState icon="traffic" title={texts.usage.none} />
           ) : (
-            <GroupTable caption={operatorTexts.pages.traffic} {...shown} />
+            <GroupTable
+              caption={operatorTexts.pages.traffic}
+              {...shown}
+              order={{ by: sort.value, isDescending: true, sortBy: column => changeQuery({ sort: column, first: '' }) }}
+            />
           )
         }
       </WhenLoaded>
@@ -68,53 +70,60 @@ export const Traffic = () => {
   )
 }
 
-interface GroupTableProps extends Pick<TrafficReport, 'by' | 'groups'> {
+interface GroupTableProps extends Pick<TrafficReport, 'by' | 'groups' | 'total'> {
   readonly caption: string
   /** What is shown of the name of a group; the name unless given. */
   nameOf?: ((name: string) => string) | undefined
   /** The failed calls of a group; undefined where they cannot be listed. */
   failedOf?(name: string): Pick<Parameters<typeof FailedCallsLink>[0], 'account' | 'of'>
+  readonly order?: TableOrder
 }
 
-export const GroupTable = ({ caption, by, groups, nameOf = name => name, failedOf }: GroupTableProps) => (
-  <Table
-    caption={caption}
-    keyOf={group => group.name}
-    rows={groups}
-    columns={[
-      {
-        title: dimensions.find(({ value }) => value === by)?.label ?? by,
-        cell: group => <GroupName by={by} group={{ ...group, name: nameOf(group.name) }} />,
-      },
-      { title: texts.calls, isNumber: true, cell: group => formatNumber(group.calls) },
-      {
-        title: text.failed,
-        isNumber: true,
-        cell: group => <Failed group={group} of={failedOf?.(group.name) ?? failedOfAccount(by, group)} />,
-      },
-      { title: text.p50, isNumber: true, cell: group => formatLatency(group.p50Ms) },
-      { title: text.p95, isNumber: true, cell: group => formatLatency(group.p95Ms) },
-      { title: text.p99, isNumber: true, cell: group => formatLatency(group.p99Ms) },
-      { title: texts.credits, isNumber: true, cell: group => formatNumber(group.credits) },
-      { title: texts.usage.forwarded, isNumber: true, cell: group => formatNumber(group.forwarded) },
-    ]}
-  />
-)
+export const GroupTable = ({ caption, by, groups, total, nameOf = name => name, failedOf, order }: GroupTableProps) => {
+  const all: TrafficGroup = { name: texts.usage.total, ...total }
+  const failed = (group: TrafficGroup, count: number) => (
+    <Failed group={group} count={count} of={group === all ? undefined : (failedOf?.(group.name) ?? failedOfAccount(by, group))} />
+  )
+  return (
+    <Table
+      caption={caption}
+      keyOf={group => group.name}
+      rows={groups}
+      total={all}
+      order={order}
+      columns={[
+        {
+          title: dimensions.find(({ value }) => value === by)?.label ?? by,
+          cell: group => (group === all ? group.name : <GroupName by={by} group={{ ...group, name: nameOf(group.name) }} />),
+        },
+        { title: texts.calls, sort: 'calls', isNumber: true, cell: group => formatNumber(group.calls) },
+        { title: text.failed, sort: 'byGateway', isNumber: true, cell: group => failed(group, group.byGateway) },
+        { title: text.rejected, sort: 'rejected', isNumber: true, cell: group => failed(group, group.failed - group.byGateway) },
+        { title: text.p50, isNumber: true, cell: group => formatLatency(group.p50Ms) },
+        { title: text.p95, sort: 'p95Ms', isNumber: true, cell: group => formatLatency(group.p95Ms) },
+        { title: text.p99, isNumber: true, cell: group => formatLatency(group.p99Ms) },
+        { title: texts.credits, sort: 'credits', isNumber: true, cell: group => formatNumber(group.credits) },
+        { title: texts.usage.forwarded, isNumber: true, cell: group => formatNumber(group.forwarded) },
+      ]}
+    />
+  )
+}
 
 /** `12 (0.4 %)`; where it must be broken, before the bracket. */
-const formatFailed = ({ failed, calls }: TrafficGroup): string =>
-  failed === 0 ? '0' : `${formatNumber(failed)} (${formatPart(failed / calls).replaceAll(' ', '\u00a0')})`
+const formatCount = (count: number, calls: number): string =>
+  count === 0 ? '0' : `${formatNumber(count)} (${formatPart(count / calls).replaceAll(' ', '\u00a0')})`
 
 const failedOfAccount = (by: string, { account = '' }: TrafficGroup) => (by === 'account' && account !== '' ? { account } : undefined)
 
 interface FailedProps {
   readonly group: TrafficGroup
+  readonly count: number
   readonly of: ReturnType<NonNullable<GroupTableProps['failedOf']>> | undefined
 }
 
-const Failed = ({ group, of }: FailedProps) => {
-  const text = formatFailed(group)
-  return of === undefined || group.failed === 0 ? <span>{text}</span> : <FailedCallsLink {...of}>{text}</FailedCallsLink>
+const Failed = ({ group, count, of }: FailedProps) => {
+  const text = formatCount(count, group.calls)
+  return of === undefined || count === 0 ? <span>{text}</span> : <FailedCallsLink {...of}>{text}</FailedCallsLink>
 }
 
 const GroupName = ({ by, group }: { readonly by: string; readonly group: TrafficGroup }) => {

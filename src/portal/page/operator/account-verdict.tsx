@@ -1,0 +1,62 @@
+import type { AccountWithBalance } from '../../operations/account-operations.ts'
+import type { ListedKeyJson } from '../../operations/key-operations.ts'
+import { Badge } from '../components/badge.tsx'
+import { usualCost } from '../components/figure.tsx'
+import { formatCalls, formatHour, formatNumber, formatOutcome } from '../format.ts'
+import { texts } from '../texts.ts'
+import { FailedCallsLink } from './links.tsx'
+import { operatorTexts } from './operator-texts.ts'
+
+const text = operatorTexts.verdict
+
+/** Calls with the key are refused until midnight UTC. */
+export const isAtLimit = ({ state, dailyCredits, usedToday }: ListedKeyJson): boolean =>
+  state === 'active' && dailyCredits !== null && dailyCredits - (usedToday ?? 0) < usualCost
+
+interface AccountVerdictProps {
+  readonly account: AccountWithBalance
+  readonly keys: readonly ListedKeyJson[]
+}
+
+/** What refuses calls of the account now, and what came of its last ones. */
+export const AccountVerdict = ({ account, keys }: AccountVerdictProps) => {
+  const { name, state, balance, lastCalls } = account
+  const isSpent = balance.left !== null && balance.left + balance.held < usualCost
+  const refused = state === 'active' ? (isSpent ? text.spent : '') : text.states[state]
+  const keysAtLimit = keys.filter(isAtLimit).map(({ name: ofKey, hint }) => `${ofKey} …${hint}`.trim())
+  return (
+    <section class="card" aria-label={text.title}>
+      <p>
+        {refused !== '' ? <Badge tone="danger">{refused}</Badge> : <Badge tone="ok">{text.accepted}</Badge>}{' '}
+        {keysAtLimit.length > 0 && (
+          <>
+            <Badge tone="warn">{text.keysAtLimit}</Badge> {keysAtLimit.join(', ')}.{' '}
+          </>
+        )}
+        <LastCalls account={name} {...lastCalls} />
+      </p>
+    </section>
+  )
+}
+
+type LastCallsProps = AccountWithBalance['lastCalls'] & { readonly account: string }
+
+const LastCalls = ({ account, from, calls, failures }: LastCallsProps) => {
+  const countOf = (isByGateway: boolean): number =>
+    failures.reduce((sum, each) => (each.byGateway === isByGateway ? sum + each.calls : sum), 0)
+  return (
+    <>
+      {texts.since} {formatHour(from)}: {formatCalls(calls)}
+      {failures.length > 0 && `, ${formatNumber(countOf(true))} ${text.failed}, ${formatNumber(countOf(false))} ${text.rejected}`}
+      {failures.map(({ outcome, calls: count }, i) => (
+        <span key={outcome}>
+          {i === 0 ? ': ' : ', '}
+          <FailedCallsLink account={account} of={{ outcome }}>
+            {formatOutcome(outcome)} {formatNumber(count)}
+          </FailedCallsLink>
+        </span>
+      ))}
+      .
+    </>
+  )
+}
