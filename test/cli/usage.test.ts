@@ -185,7 +185,13 @@ t.test('usage --by counts calls by one field, with those that failed and how lon
       /^eth_getLogs +2/,
       /^total +14/,
     ])
-    t.match(await run(usageCommand, 'all', '--by', 'hour'), { code: 64, err: [/^--by must be account, /] })
+    t.match((await run(usageCommand, 'all', '--by', 'day', '--hours', '48')).out, [
+      /^DAY +CALLS/,
+      new RegExp(`^${date(today - 1)} +10`),
+      new RegExp(`^${date(today)} +4`),
+      /^total +14/,
+    ])
+    t.match(await run(usageCommand, 'all', '--by', 'minute'), { code: 64, err: [/^--by must be account, /] })
   })
 
   t.test('wrong options are a usage error', async t => {

@@ -504,9 +504,17 @@ t.test("the operator's API", async t => {
 
   t.test('an account says what came of its last calls, by whose fault, and what its plan has', async t => {
     const { lastCalls, ofPlan } = (await operator.get('/accounts/carol')).json
-    t.match(lastCalls, { from: /:00:00.000Z$/, calls: 3, failures: [{ outcome: 'method', byGateway: false, calls: 1 }] })
+    t.match(lastCalls, { from: /:00:00.000Z$/, failures: [{ outcome: 'unavailable', byGateway: true, calls: 1 }] })
+    t.match(
+      lastCalls.failures.find(({ outcome }: { readonly outcome: string }) => outcome === 'method'),
+      { byGateway: false, calls: Number },
+    )
+    t.ok(lastCalls.calls > lastCalls.failures.reduce((sum: number, { calls }: { readonly calls: number }) => sum + calls, 0))
     t.same(ofPlan, { dailyCredits: 3_000_000, rate: null, burst: null })
-    t.match((await deployment.run('accounts', 'show', 'carol')).stdout, /calls +3 since \S+:00Z\nfailed +0\nrejected +method 1\n/)
+    t.match(
+      (await deployment.run('accounts', 'show', 'carol')).stdout,
+      /calls +\d+ since \S+:00Z\n *failed +unavailable 1\n *rejected +.*method \d/,
+    )
   })
 
   t.test('the log of changes names keys as operators and customers know them', async t => {
@@ -539,7 +547,7 @@ t.test("the operator's API", async t => {
       t.match(await operator.post(path, body), { status: 400, json: { error: { field } } }, `${path} ${field}`)
     }
     t.match(await operator.post('/accounts', { name: 'bob', plan: 'core' }), { status: 409, json: { error: { field: 'name' } } })
-    t.match(await operator.get('/usage?by=hour'), { status: 400, json: { error: { field: 'by' } } })
+    t.match(await operator.get('/usage?by=minute'), { status: 400, json: { error: { field: 'by' } } })
     for (const [query, field] of [
       ['from=2026-02-31x', 'from'],
       ['from=2026-13-01', 'from'],

@@ -324,10 +324,10 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await waitUntil(async () => String(await page.evaluate(errors)).includes('params'))
     await page.reload()
     await page.waitForSelector('figure:has-text("Calls over time"):has-text("0 failed, 1 rejected") .legend:has-text("Rejected")')
-    const verdict = page.locator('[aria-label="Are calls accepted?"]')
-    await verdict.locator('.badge.ok:text-is("calls are accepted")').waitFor()
-    t.match(await verdict.textContent(), /Since \d\d:00 UTC: [\d,]+ calls, 0 failed, 1 rejected: Invalid params 1\./)
-    t.match(await verdict.locator('a').getAttribute('href'), /alice\?by=requests&outcome=params$/)
+    const acceptance = page.locator('[aria-label="Are calls accepted?"]')
+    await acceptance.locator('.badge.ok:text-is("calls are accepted")').waitFor()
+    t.match(await acceptance.textContent(), /Since \d\d:00 UTC: [\d,]+ calls, 0 failed, 1 rejected: Invalid params 1\./)
+    t.match(await acceptance.locator('a').getAttribute('href'), /alice\?by=requests&outcome=params$/)
     await page.waitForSelector('td:has-text("eth_gasPrice")')
     await page.click('text="Errors" >> nth=-1')
     await page.waitForSelector('tr:has-text("Invalid params (-32602)"):has-text("Rejected: the caller’s own error")')
@@ -502,6 +502,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   t.test('traffic is that of the calls, and its names are links', async t => {
     await openPage(page, 'Traffic')
     await page.waitForSelector('td a:has-text("alice")')
+    await page.waitForSelector('figure:has-text("Calls over time") .note:text-matches("rejected; peak \\\\d+ \\\\(")')
     await page.selectOption('select >> nth=0', 'method')
     await page.waitForSelector('td:has-text("eth_gasPrice")')
     await page.reload()
@@ -655,7 +656,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     const { key } = await deployment.addKey('busy')
     await call(gateway.http(key), 'eth_gasPrice')
     const failedCalls = `fetch('/api/v1/overview').then(response => response.json()).then(({ networks }) => {
-      return networks.find(({ name }) => name === 'devnet').outage.failedCalls
+      return networks.find(({ name }) => name === 'devnet').outage?.failedCalls
     })`
     await waitUntil(async () => (await page.evaluate(failedCalls)) === 1)
     await page.reload()

@@ -23,7 +23,6 @@ import {
 import { describeOutcome } from '../outcome-advice.ts'
 import type { CallCounts, FailureGroup } from '../queries/page-queries.ts'
 import { dimensions } from '../queries/usage-dimensions.ts'
-import type { Dimension } from '../queries/usage-dimensions.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 
@@ -117,9 +116,9 @@ export interface ErrorReport {
   readonly groups: readonly ErrorGroup[]
 }
 
-type TrafficDimension = 'account' | Dimension
+type TrafficDimension = (typeof trafficDimensions)[number]
 
-const trafficDimensions = ['account', ...dimensions] as const
+const trafficDimensions = ['account', ...dimensions, 'hour', 'day'] as const
 
 const trafficOrders = ['credits', 'calls', 'failed', 'byGateway', 'rejected', 'p95Ms'] as const
 

@@ -20,7 +20,6 @@ import { readLatestRequests, readRequests } from './request-queries.ts'
 import type { LatestRequestsQuery, RequestPage, RequestPageOptions } from './request-queries.ts'
 import { openTrafficOverTime } from './traffic-over-time.ts'
 import type { PeriodTraffic, TrafficRange } from './traffic-over-time.ts'
-import type { Dimension } from './usage-dimensions.ts'
 
 /** What operations read of accounts, calls and changes. */
 export interface PageQueries {
@@ -43,7 +42,7 @@ export interface PageQueries {
   /** The calls of an account of today and the days before. */
   callCounts(options: { readonly account: string; readonly by: Grouping; readonly days: number }): Promise<CallCounts>
   /** All calls, and the failed ones by network and outcome. */
-  failures(query: FailureQuery): Promise<Failures>
+  failures(query: FailureQuery): Promise<FailureReport>
   /** All accounts together, by account or by a dimension; the most credits first. */
   totals(query: TotalsQuery): Promise<GroupedUsage>
   /** All accounts together, by time. */
@@ -59,7 +58,7 @@ interface FailureQuery {
   readonly network: string | undefined
 }
 
-interface Failures {
+interface FailureReport {
   /** Failed or not. */
   readonly calls: number
   readonly groups: readonly FailureGroup[]
@@ -87,7 +86,7 @@ interface TotalsQuery {
   /** Hours since 1970, UTC: from `from` up to, not including, `to`. */
   readonly from: number
   readonly to: number
-  readonly by: Dimension | 'account'
+  readonly by: Grouping | 'account'
 }
 
 interface AccountPageOptions {
@@ -248,7 +247,7 @@ const readCallCounts = async (
   return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), ...(await groupUsage(counts, by)) }
 }
 
-const readFailures = async (store: PageStore, { from, to, account, network: asked }: FailureQuery): Promise<Failures> => {
+const readFailures = async (store: PageStore, { from, to, account, network: asked }: FailureQuery): Promise<FailureReport> => {
   const counts = account === undefined ? store.allUsageCounts({ from, to }) : await readAccountCounts(store, account, from, to)
   const groups = await addUpUsage(counts, ({ network, outcome, account: id, method }) => {
     if (asked !== undefined && network !== asked) return undefined

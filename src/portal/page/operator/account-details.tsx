@@ -24,7 +24,7 @@ import type { ChangeAccountProps, SuspendAccountProps } from './change-account.t
 import { People } from './account-people.tsx'
 import { accountForms } from './load-account-forms.ts'
 import { AccountUsage } from './account-usage.tsx'
-import { AccountVerdict, isAtLimit } from './account-verdict.tsx'
+import { CallAcceptance, isAtLimit } from './call-acceptance.tsx'
 import { AccountState } from './accounts.tsx'
 import { PageLink } from './links.tsx'
 import { session } from './operator-session.ts'
@@ -72,7 +72,7 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
       <WhenLoaded from={loaded}>
         {account => (
           <>
-            <AccountVerdict account={account} keys={keys.data.value ?? []} />
+            <CallAcceptance account={account} keys={keys.data.value ?? []} />
             <div class="cards">
               <CreditsCard balance={account.balance} forecast={<PlanLimits account={account} />} />
               <StateCard account={account} path={path} onChanged={loaded.reload} onSaved={showChange} />

@@ -3,19 +3,19 @@ import type { KeyJson } from '../../key-settings.ts'
 import type { CallCounts } from '../../queries/page-queries.ts'
 import type { ErrorReport } from '../../operations/usage-operations.ts'
 import { now } from '../clock.ts'
-import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatCalls, formatNumber } from '../format.ts'
+import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import type { AccountRequestsProps } from './account-requests.tsx'
+import { CallsOverTime, describeCalls } from './calls-over-time.tsx'
 import { ErrorTable } from './errors.tsx'
+import { GroupTable } from './group-table.tsx'
 import { recordsFile } from './load-records.ts'
 import { operatorTexts } from './operator-texts.ts'
-import { GroupTable } from './traffic.tsx'
 
 const text = operatorTexts.accountUsage
 
@@ -57,7 +57,7 @@ export const AccountUsage = ({ path, name, keys }: AccountUsageProps) => {
         <Segments label={texts.usage.range} options={ranges} value={days} onChange={chosenDays.set} />
       </div>
       <WhenLoaded from={overTime} skeleton={<Skeleton height={16} />}>
-        {found => (found.total.calls === 0 ? <p class="lead">{text.none}</p> : <CallsOverTime found={found} />)}
+        {found => (found.total.calls === 0 ? <p class="lead">{text.none}</p> : <CallsOfDays found={found} />)}
       </WhenLoaded>
       <div class="controls">
         <Segments label={texts.usage.by} options={viewOptions} value={view} onChange={chosenView.set} />
@@ -73,41 +73,13 @@ export const AccountUsage = ({ path, name, keys }: AccountUsageProps) => {
   )
 }
 
-/** By hour where it is of one day. A group is missing where there were no calls. */
-const CallsOverTime = ({ found: { from, to, groups, total } }: { readonly found: CallCounts }) => {
+/** By hour where it is of one day. */
+const CallsOfDays = ({ found: { from, to, groups, total } }: { readonly found: CallCounts }) => {
   const stepMs = from === to ? stepsMs.hour : stepsMs.day
   const first = Date.parse(from)
   const end = Math.min(Date.parse(to) + stepsMs.day, Math.ceil((now.value + 1) / stepMs) * stepMs)
-  const byStart = new Map(groups.map(({ name, ...sums }) => [Date.parse(name), sums]))
-  const starts = Array.from({ length: Math.max(1, Math.round((end - first) / stepMs)) }, (_, i) => first + i * stepMs)
-  const noCalls = { calls: 0, failed: 0, byGateway: 0 }
-  const pointsOf = (measure: (sums: typeof noCalls) => number): readonly number[] =>
-    starts.map(start => measure(byStart.get(start) ?? noCalls))
-  const note = [
-    formatCalls(total.calls),
-    `${formatNumber(total.byGateway)} ${operatorTexts.verdict.failed}`,
-    `${formatNumber(total.failed - total.byGateway)} ${operatorTexts.verdict.rejected}`,
-    `${formatNumber(total.credits)} ${texts.credits.toLowerCase()}`,
-  ]
-  return (
-    <Chart
-      title={texts.usage.titles.calls}
-      note={note.join(', ')}
-      isCompact
-      times={starts.map(start => new Date(start).toISOString())}
-      end={new Date(first + starts.length * stepMs).toISOString()}
-      series={[
-        failedSeries(pointsOf(({ byGateway }) => byGateway)),
-        {
-          id: 'rejected',
-          name: operatorTexts.traffic.rejected,
-          color: groupColor(Infinity),
-          points: pointsOf(({ failed, byGateway }) => failed - byGateway),
-        },
-        { id: 'ok', name: texts.usage.success, color: groupColor(0), points: pointsOf(({ calls, failed }) => calls - failed) },
-      ]}
-    />
-  )
+  const note = `${describeCalls(total)}, ${formatNumber(total.credits)} ${texts.credits.toLowerCase()}`
+  return <CallsOverTime first={first} end={end} stepMs={stepMs} groups={groups} note={note} />
 }
 
 interface CallsByProps extends Pick<AccountUsageProps, 'path' | 'name' | 'keys'> {

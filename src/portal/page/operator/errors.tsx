@@ -12,9 +12,9 @@ import { useRequest } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { formatPart, toneOfFault } from './format-figures.ts'
+import { rangeOptions } from './group-table.tsx'
 import { AccountLink, FailedCallsLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
-import { rangeOptions } from './traffic.tsx'
 
 const text = operatorTexts.errors
 

@@ -19,7 +19,6 @@ import { Home } from './home.tsx'
 import { NodesNow, areOfNodes } from './node-state.tsx'
 import { recordsFile } from './load-records.ts'
 import { loadSession, session } from './operator-session.ts'
-import { Traffic } from './traffic.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts
@@ -30,7 +29,7 @@ const nodesFile = loadLater(() => import('./nodes.tsx'))
 const pages = [
   { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },
   { path: '/operator/accounts', title: text.pages.accounts, Page: Accounts, icon: 'people' },
-  { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic, icon: 'traffic' },
+  { path: '/operator/traffic', title: text.pages.traffic, Page: recordsFile.component(code => code.Traffic), icon: 'traffic' },
   { path: '/operator/errors', title: text.pages.errors, Page: Errors, icon: 'errors' },
   { path: '/operator/requests', title: text.pages.requests, Page: recordsFile.component(code => code.Requests), icon: 'requests' },
   { path: '/operator/nodes', title: text.pages.nodes, Page: nodesFile.component(code => code.Nodes), icon: 'nodes' },

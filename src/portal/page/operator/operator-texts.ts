@@ -78,7 +78,7 @@ export const operatorTexts = {
     newKey: 'The new key',
     back: 'All accounts',
   },
-  verdict: {
+  acceptance: {
     title: 'Are calls accepted?',
     accepted: 'calls are accepted',
     spent: 'calls are refused until 00:00 UTC: credits used up',
@@ -99,6 +99,8 @@ export const operatorTexts = {
     ranges: { '1': 'Last hour', '24': 'Last 24 hours', '168': 'Last 7 days', '744': 'Last 31 days' },
     failed: 'Failed',
     rejected: 'Rejected',
+    peak: 'peak',
+    than: { day: 'against the day before', week: 'against the week before' },
     p50: 'p50',
     p95: 'p95',
     p99: 'p99',

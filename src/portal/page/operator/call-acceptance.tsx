@@ -7,19 +7,19 @@ import { texts } from '../texts.ts'
 import { FailedCallsLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
-const text = operatorTexts.verdict
+const text = operatorTexts.acceptance
 
 /** Calls with the key are refused until midnight UTC. */
 export const isAtLimit = ({ state, dailyCredits, usedToday }: ListedKeyJson): boolean =>
   state === 'active' && dailyCredits !== null && dailyCredits - (usedToday ?? 0) < usualCost
 
-interface AccountVerdictProps {
+interface CallAcceptanceProps {
   readonly account: AccountWithBalance
   readonly keys: readonly ListedKeyJson[]
 }
 
 /** What refuses calls of the account now, and what came of its last ones. */
-export const AccountVerdict = ({ account, keys }: AccountVerdictProps) => {
+export const CallAcceptance = ({ account, keys }: CallAcceptanceProps) => {
   const { name, state, balance, lastCalls } = account
   const isSpent = balance.left !== null && balance.left + balance.held < usualCost
   const refused = state === 'active' ? (isSpent ? text.spent : '') : text.states[state]

@@ -1,0 +1,50 @@
+import type { UsageTotals } from '../../../services/account-reports.ts'
+import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
+import { formatCalls, formatNumber } from '../format.ts'
+import { texts } from '../texts.ts'
+import { operatorTexts } from './operator-texts.ts'
+
+type CallSums = Pick<UsageTotals, 'calls' | 'failed' | 'byGateway'>
+
+/** `1,234 calls, 3 failed, 20 rejected`. */
+export const describeCalls = ({ calls, failed, byGateway }: CallSums): string => {
+  const { failed: failing, rejected } = operatorTexts.acceptance
+  return `${formatCalls(calls)}, ${formatNumber(byGateway)} ${failing}, ${formatNumber(failed - byGateway)} ${rejected}`
+}
+
+interface CallsOverTimeProps {
+  /** In ms since 1970, up to, not including, `end`. */
+  readonly first: number
+  readonly end: number
+  readonly stepMs: number
+  /** By hour or day; one is missing where there were no calls. */
+  readonly groups: readonly UsageTotals[]
+  readonly note: string
+}
+
+const noCalls: CallSums = { calls: 0, failed: 0, byGateway: 0 }
+
+export const CallsOverTime = ({ first, end, stepMs, groups, note }: CallsOverTimeProps) => {
+  const byStart = new Map(groups.map(group => [Date.parse(group.name), group]))
+  const starts = Array.from({ length: Math.max(1, Math.round((end - first) / stepMs)) }, (_, i) => first + i * stepMs)
+  const pointsOf = (measure: (sums: CallSums) => number): readonly number[] => starts.map(start => measure(byStart.get(start) ?? noCalls))
+  return (
+    <Chart
+      title={texts.usage.titles.calls}
+      note={note}
+      isCompact
+      times={starts.map(start => new Date(start).toISOString())}
+      end={new Date(first + starts.length * stepMs).toISOString()}
+      series={[
+        failedSeries(pointsOf(({ byGateway }) => byGateway)),
+        {
+          id: 'rejected',
+          name: operatorTexts.traffic.rejected,
+          color: groupColor(Infinity),
+          points: pointsOf(({ failed, byGateway }) => failed - byGateway),
+        },
+        { id: 'ok', name: texts.usage.success, color: groupColor(0), points: pointsOf(({ calls, failed }) => calls - failed) },
+      ]}
+    />
+  )
+}
