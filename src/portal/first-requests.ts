@@ -40,6 +40,7 @@ const accountsPath = '/operator/accounts/'
 const codeOfOperator: Readonly<Record<string, readonly string[]>> = {
   '/operator': [drawing],
   '/operator/nodes': ['nodes'],
+  '/operator/traffic': ['pages-records', drawing],
   '/operator/requests': ['pages-records'],
   '/operator/configuration': ['pages-records'],
   '/operator/audit': ['pages-records'],
