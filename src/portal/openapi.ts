@@ -150,11 +150,11 @@ export const errorSchema = object({
 /** One day of an account. */
 export const balanceProperties = {
   day: { type: 'string', format: 'date' },
-  limit: countOrNull,
-  used: count,
-  held: count,
-  forfeited: count,
-  left: countOrNull,
+  limit: { ...countOrNull, description: 'Credits of the day; null where gateway.yaml does not have the plan of the account.' },
+  used: { ...count, description: 'Credits that counted calls have cost.' },
+  held: { ...count, description: 'Credits that gateways have leased, and not used yet.' },
+  forfeited: { ...count, description: 'Credits that gateways had leased when they died.' },
+  left: { ...countOrNull, description: 'Credits that are neither used, held nor forfeited; null without a limit.' },
   resetAt: time,
 } as const
 

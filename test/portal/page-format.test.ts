@@ -1,3 +1,4 @@
+import { readFileSync, readdirSync } from 'node:fs'
 import fc from 'fast-check'
 import { severityOfFailures } from '../../src/portal/failure-share.ts'
 import { formatTick, timeSpaceOf, timeStepsOf } from '../../src/portal/page/components/plot-axis.ts'
@@ -15,6 +16,7 @@ import {
   formatSpan,
   groupDigits,
 } from '../../src/portal/page/format.ts'
+import { formatOrdinal } from '../../src/portal/page/operator/format-ordinal.ts'
 import t from '../support/tap.ts'
 
 t.test('a half is rounded up, as it is written', t => {
@@ -76,6 +78,19 @@ t.test('failed calls are of concern by their share; of fewer than 20 calls a sha
   t.same([severityOf(0, 0), severityOf(1, 1), severityOf(19, 19)], [undefined, undefined, undefined])
   t.same([severityOf(1, 20), severityOf(21, 1_000), severityOf(20, 1_000)], ['critical', 'critical', 'warning'])
   t.same([severityOf(6, 1_000), severityOf(5, 1_000)], ['warning', undefined])
+  t.end()
+})
+
+t.test('places are counted as in English, without Intl, whose first use takes long', t => {
+  const rules = new Intl.PluralRules('en', { type: 'ordinal' })
+  const suffixes: Readonly<Record<string, string>> = { one: 'st', two: 'nd', few: 'rd', other: 'th' }
+  for (let count = 1; count < 1_200; count += 1) {
+    const expected = `${count}${suffixes[rules.select(count)]}`
+    if (formatOrdinal(count) !== expected) t.equal(formatOrdinal(count), expected)
+  }
+  const sources = readdirSync('src/portal/page', { recursive: true, encoding: 'utf8' }).filter(name => /\.tsx?$/.test(name))
+  const users = sources.filter(name => name !== 'vite.config.ts' && /\bnew Intl\./.test(readFileSync(`src/portal/page/${name}`, 'utf8')))
+  t.same(users, [])
   t.end()
 })
 

@@ -112,12 +112,22 @@ export const accountSchemas = {
       ...object({
         from: time,
         calls: { ...count, description: 'All calls, failed or not.' },
-        failures: listOf(object({ outcome: text, byGateway: flag, calls: count })),
+        failures: listOf(
+          object({
+            outcome: { ...text, description: 'What came of the calls, as `errors` names it.' },
+            byGateway: { ...flag, description: 'By the fault of nodes or of the gateway; false: the callers’ own error.' },
+            calls: count,
+          }),
+        ),
       }),
       description: 'Of this hour and the one before.',
     },
     ofPlan: {
-      ...object({ dailyCredits: count, rate: { ...numberOrNull, description: 'Calls per second.' }, burst: countOrNull }),
+      ...object({
+        dailyCredits: { ...count, description: 'Credits a day (UTC).' },
+        rate: { ...numberOrNull, description: 'Calls per second.' },
+        burst: { ...countOrNull, description: 'Calls at once.' },
+      }),
       type: ['object', 'null'],
       description: 'What the plan has; null where gateway.yaml no longer has it.',
     },

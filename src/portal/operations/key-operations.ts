@@ -236,7 +236,12 @@ export const keyOperations = [
         ]
         const rows = keys.map(key => [
           ...[key.id, key.name, key.project, `…${key.hint}`, ...Object.values(formatSettings(key))],
-          ...[String(key.usedToday ?? '-'), key.lastUsed ?? '-', key.created, formatState(key)],
+          ...[
+            String(key.usedToday ?? '-'),
+            key.lastUsed === null ? '-' : `${key.lastUsed.slice(0, 16)}Z`,
+            key.created.slice(0, 10),
+            formatState(key),
+          ],
         ])
         return [{ columns, rows }]
       },

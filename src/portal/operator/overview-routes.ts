@@ -62,7 +62,8 @@ export const overviewSchemas = {
         ...calls,
         outage: {
           oneOf: [object({ since: time, calls: number, failedCalls: number }), { type: 'null' }],
-          description: 'While it has no usable node: the calls since this gateway has noticed that, within 5 s.',
+          description:
+            'While it has no usable node: the calls since this gateway has noticed that, within 5 s; with those of up to 15 s before, if all of them failed too.',
         },
         upstreams: listOf(
           object({

@@ -59,7 +59,7 @@ interface TrafficOfInterval {
   readonly counters: TrafficCounters
 }
 
-/** Of one network, since somebody has noticed that it has no usable node, with the calls whose failures had that noticed. */
+/** Of one network, since somebody has noticed that it has no usable node; with the calls since the reading before, if all of those failed too. */
 export interface OutageTraffic {
   /** From when on calls are counted, in ms since 1970. */
   readonly since: number
@@ -83,22 +83,9 @@ const between = (before: TrafficReading, now: TrafficReading): TrafficOfInterval
   counters: trafficBetween(before, now),
 })
 
-/** The second reading with the failed calls of the first: what is counted from it on has those in between too, and no other calls. */
-const withFailuresOf = (before: TrafficReading, now: TrafficReading): TrafficReading => ({
-  ...now,
-  processes: new Map(
-    Array.from(now.processes, ([id, counters]) => {
-      const known = before.processes.get(id)?.networks
-      const networks = Object.entries(counters.networks).map(([name, network]) => {
-        const calls = Object.entries(network.calls).map(
-          ([outcome, count]) => [outcome, failedOutcomes.has(outcome) ? (known?.[name]?.calls[outcome] ?? 0) : count] as const,
-        )
-        return [name, { ...network, calls: Object.fromEntries(calls) }] as const
-      })
-      return [id, { ...counters, networks: Object.fromEntries(networks) }] as const
-    }),
-  ),
-})
+/** There may be none. */
+const haveAllFailed = (network: NetworkCounters | undefined): boolean =>
+  Object.entries(network?.calls ?? {}).every(([outcome, count]) => count === 0 || failedOutcomes.has(outcome))
 
 /** The monotonic clock begins with the process. */
 const processStart: TrafficReading = { atMs: 0, processes: new Map() }
@@ -144,9 +131,13 @@ export class TrafficHistory {
     for (const name of this.#outages.keys()) if (!this.#followed.has(name)) this.#outages.delete(name)
     if (networks.every(name => this.#outages.has(name))) return
     const [before = processStart] = this.#readings.slice(-1)
-    const reading = withFailuresOf(before, await this.#read())
+    const now = await this.#read()
     const since = this.#options.clock.now()
-    for (const name of networks) if (this.#followed.has(name) && !this.#outages.has(name)) this.#outages.set(name, { since, reading })
+    const { networks: inBetween } = trafficBetween(before, now)
+    for (const name of networks) {
+      if (!this.#followed.has(name) || this.#outages.has(name)) continue
+      this.#outages.set(name, { since, reading: haveAllFailed(inBetween[name]) ? before : now })
+    }
   }
 
   async recent(): Promise<RecentTraffic> {

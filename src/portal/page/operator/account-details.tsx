@@ -327,7 +327,7 @@ const KeyLimit = ({ apiKey, ofAccount }: { readonly apiKey: ListedKeyJson; reado
   const used = apiKey.usedToday ?? 0
   return (
     <>
-      {formatNumber(used)} {texts.of} {formatNumber(dailyCredits)} ({formatShare(used / dailyCredits)})
+      {formatNumber(used)} {texts.of} {formatNumber(dailyCredits)} <span class="one-line">({formatShare(used / dailyCredits)})</span>
       <Bar label={`${texts.keys.limit}: ${name || hint}`} value={used} max={dailyCredits} tone={toneOfUse(used, dailyCredits)} isThin />
     </>
   )

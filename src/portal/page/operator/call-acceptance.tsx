@@ -21,8 +21,7 @@ interface CallAcceptanceProps {
 /** What refuses calls of the account now, and what came of its last ones. */
 export const CallAcceptance = ({ account, keys }: CallAcceptanceProps) => {
   const { name, state, balance, lastCalls } = account
-  const isSpent = balance.left !== null && balance.left + balance.held < usualCost
-  const refused = state === 'active' ? (isSpent ? text.spent : '') : text.states[state]
+  const refused = state === 'active' ? whyRefused(balance) : text.states[state]
   const keysAtLimit = keys.filter(isAtLimit).map(({ name: ofKey, hint }) => `${ofKey} …${hint}`.trim())
   return (
     <section class="card" aria-label={text.title}>
@@ -37,6 +36,12 @@ export const CallAcceptance = ({ account, keys }: CallAcceptanceProps) => {
       </p>
     </section>
   )
+}
+
+/** Empty: they are accepted. */
+const whyRefused = ({ left, held }: AccountWithBalance['balance']): string => {
+  if (left === null) return text.noPlan
+  return left + held < usualCost ? text.spent : ''
 }
 
 type LastCallsProps = AccountWithBalance['lastCalls'] & { readonly account: string }

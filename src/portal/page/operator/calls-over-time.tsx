@@ -20,11 +20,13 @@ interface CallsOverTimeProps {
   /** By hour or day; one is missing where there were no calls. */
   readonly groups: readonly UsageTotals[]
   readonly note: string
+  /** ISO 8601: of which time the first step is, where that is not all of it. */
+  readonly beginsAt?: string | undefined
 }
 
 const noCalls: CallSums = { calls: 0, failed: 0, byGateway: 0 }
 
-export const CallsOverTime = ({ first, end, stepMs, groups, note }: CallsOverTimeProps) => {
+export const CallsOverTime = ({ first, end, stepMs, groups, note, beginsAt }: CallsOverTimeProps) => {
   const byStart = new Map(groups.map(group => [Date.parse(group.name), group]))
   const starts = Array.from({ length: Math.max(1, Math.round((end - first) / stepMs)) }, (_, i) => first + i * stepMs)
   const pointsOf = (measure: (sums: CallSums) => number): readonly number[] => starts.map(start => measure(byStart.get(start) ?? noCalls))
@@ -34,6 +36,7 @@ export const CallsOverTime = ({ first, end, stepMs, groups, note }: CallsOverTim
       note={note}
       isCompact
       times={starts.map(start => new Date(start).toISOString())}
+      beginsAt={beginsAt}
       end={new Date(first + starts.length * stepMs).toISOString()}
       series={[
         failedSeries(pointsOf(({ byGateway }) => byGateway)),

@@ -43,9 +43,3 @@ export const toMiB = (bytes: number | null): number | null => (bytes === null ? 
 export const formatMiB = (value: Figure): string => formatOr(value, bytes => `${formatNumber(Math.round(bytes / bytesPerMiB))} MiB`)
 
 export const formatCount = (value: Figure): string => formatOr(value, formatNumber)
-
-/** `2nd`. */
-export const formatOrdinal = (count: number): string => `${count}${ordinalSuffixes[ordinals.select(count)] ?? ''}`
-
-const ordinals = new Intl.PluralRules('en', { type: 'ordinal' })
-const ordinalSuffixes: Readonly<Record<string, string>> = { one: 'st', two: 'nd', few: 'rd', other: 'th' }

@@ -82,6 +82,7 @@ export const operatorTexts = {
     title: 'Are calls accepted?',
     accepted: 'calls are accepted',
     spent: 'calls are refused until 00:00 UTC: credits used up',
+    noPlan: 'calls are refused: the plan is not in gateway.yaml',
     states: {
       unapproved: 'calls are refused: to be approved',
       suspended: 'calls are refused: suspended',

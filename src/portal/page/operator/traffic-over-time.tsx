@@ -1,4 +1,6 @@
+import { useComputed } from '@preact/signals'
 import type { TrafficGroup, TrafficReport } from '../../operations/usage-operations.ts'
+import { now } from '../clock.ts'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { formatNumber, formatSpan, hourMs } from '../format.ts'
@@ -15,9 +17,12 @@ const dayMs = 24 * hourMs
 const maxHoursByHour = 168
 
 /** Calls of all accounts over time, with their peak, and how many more they are than before; nothing of a single hour. */
-export const TrafficOverTime = ({ hours }: { readonly hours: number }) => (hours > 1 ? <Drawn key={hours} hours={hours} /> : null)
+export const TrafficOverTime = ({ hours }: { readonly hours: number }) => {
+  const hour = useComputed(() => Math.floor(now.value / hourMs)).value
+  return hours > 1 ? <Drawn key={`${hours} ${hour}`} hours={hours} /> : null
+}
 
-/** Read once: it is as much again as the table below it. */
+/** Read once an hour: it is as much again as the table below it. */
 const Drawn = ({ hours }: { readonly hours: number }) => {
   const isByDay = hours > maxHoursByHour
   const query = isByDay ? { by: 'day', hours: String(hours) } : { by: 'hour', hours: String(2 * hours) }
@@ -33,7 +38,12 @@ const Drawn = ({ hours }: { readonly hours: number }) => {
         if (shown.length === 0) return null
         const note = [describeCalls(sumOf(shown)), describePeak(shown, stepMs)]
         if (!isByDay) note.push(describeChange(groups, end - hourMs, hours))
-        return <CallsOverTime first={first} end={end} stepMs={stepMs} groups={shown} note={note.filter(Boolean).join('; ')} />
+        return (
+          <CallsOverTime
+            {...{ first, end, stepMs, groups: shown, note: note.filter(Boolean).join('; ') }}
+            beginsAt={Date.parse(from) > first ? from : undefined}
+          />
+        )
       }}
     </WhenLoaded>
   )
