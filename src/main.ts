@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { fstatSync, writeFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { UsageError, commandSummaries, exitCodes, formatCommandHelp, formatUsage, runCommand } from './cli/command.ts'
 import type { Terminal } from './cli/command.ts'
@@ -10,8 +11,22 @@ import { systemClock } from './services/clock.ts'
 import { didYouMean } from './util/did-you-mean.ts'
 import { styleOf } from './util/style.ts'
 
+/** Why a file has not the whole output, such as a backup of accounts: there is no more space for it. */
+let outputLoss: string | undefined
+const isFile = fstatSync(1).isFile()
+
+/** A file may take a part of a text: the stream of Node.js would lose the rest without an error. */
+const writeOut = (text: string): void => {
+  if (!isFile) return void process.stdout.write(text)
+  try {
+    writeFileSync(1, text)
+  } catch (error) {
+    outputLoss ??= error instanceof Error ? error.message : String(error)
+  }
+}
+
 const terminal: Terminal = {
-  out: line => void process.stdout.write(`${line}\n`),
+  out: line => writeOut(`${line}\n`),
   err: line => void process.stderr.write(`${line}\n`),
   ...(process.stderr.isTTY && { status: (text: string) => void process.stderr.write(`\r\x1b[K${text}`) }),
   styleOut: styleOf(process.stdout, process.env),
@@ -59,9 +74,6 @@ const printLines = (lines: readonly string[], write: (line: string) => void, cod
   lines.forEach(write)
   return code
 }
-
-/** Why a file has not the whole output, such as a backup of accounts: there is no more space for it. */
-let outputLoss: string | undefined
 
 // Whoever reads the output may end first (`tollgate keys list | head -1`), or the terminal may: the command still ends in order.
 process.stderr.on('error', () => undefined)

@@ -51,28 +51,48 @@ export class WorkerCounts<Worker> {
   #exited: readonly MetricFamily[] = []
 
   record(worker: Worker, families: readonly MetricFamily[]): void {
-    this.#latest.set(worker, families.filter(isCount))
-  }
-
-  /** As it has reported last. */
-  of(worker: Worker): readonly MetricFamily[] {
-    return this.#latest.get(worker) ?? []
+    this.#latest.set(worker, countsOf(families))
   }
 
   removeWorker(worker: Worker): void {
-    this.#exited = mergeMetrics([this.#exited, this.of(worker)])
+    this.#exited = mergeMetrics([this.#exited, this.#latest.get(worker) ?? []])
     this.#latest.delete(worker)
   }
 
-  /** Of workers that have exited, as far as others have series of the same network and upstream: a reload may have removed these. */
-  exited(others: readonly (readonly MetricFamily[])[]): readonly MetricFamily[] {
-    if (this.#exited.length === 0) return []
-    const subjects = new Set(others.flatMap(families => families.flatMap(({ series }) => series.map(subjectOf))))
-    const isKept = (series: Series): boolean => subjects.has(subjectOf(series))
-    return this.#exited.flatMap(family => (family.series.some(isKept) ? { ...family, series: family.series.filter(isKept) } : []))
+  /**
+   * The metrics that workers reply, which have been recorded; of one that does not answer, what it had counted; and the counts of those that have
+   * exited, of which some may have replied just before.
+   */
+  complete(replies: ReadonlyMap<Worker, readonly MetricFamily[] | undefined>): readonly (readonly MetricFamily[])[] {
+    const running = Array.from(replies).filter(([worker]) => this.#latest.has(worker))
+    this.#forgetRemoved(running.flatMap(([, families]) => families ?? []))
+    return [...running.map(([worker, families]) => families ?? this.#latest.get(worker) ?? []), this.#exited]
+  }
+
+  /** A reload has removed what no worker has series of any more: added again, it begins anew. */
+  #forgetRemoved(current: readonly MetricFamily[]): void {
+    if (current.length === 0) return
+    const subjects = new Set(current.flatMap(family => family.series.map(series => subjectOf(family, series))))
+    this.#exited = selectSeries(this.#exited, (series, family) => subjects.has(subjectOf(family, series)))
   }
 }
 
-const isCount = ({ type }: MetricFamily): boolean => type !== 'gauge'
+/** What adds up; without what a missing series says as well, and without examples. */
+const countsOf = (families: readonly MetricFamily[]): readonly MetricFamily[] =>
+  selectSeries(
+    families.filter(({ type }) => type !== 'gauge'),
+    ({ values }) => values.some(value => value !== 0),
+  ).map(family => ({ ...family, series: family.series.map(({ labels, values }) => ({ labels, values })) }))
 
-const subjectOf = ({ labels }: Series): string => `${labels['network']}\0${labels['upstream']}`
+const selectSeries = (
+  families: readonly MetricFamily[],
+  isKept: (series: Series, family: MetricFamily) => boolean,
+): readonly MetricFamily[] =>
+  families.flatMap(family => {
+    const series = family.series.filter(each => isKept(each, family))
+    return series.length === 0 ? [] : { ...family, series }
+  })
+
+/** A network, an upstream, or what the metric itself is about. */
+const subjectOf = ({ name }: MetricFamily, { labels: { network, upstream } }: Series): string =>
+  network === undefined && upstream === undefined ? name : `${network}\0${upstream}`

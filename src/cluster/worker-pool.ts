@@ -121,12 +121,11 @@ export class WorkerPool {
 
   /** The metrics of each ready worker; of one that does not answer within `metricsTimeoutMs`, or has exited, what it had counted. */
   async metrics(): Promise<readonly (readonly MetricFamily[])[]> {
-    const read = async (worker: WorkerProcess): Promise<readonly MetricFamily[]> => {
+    const read = async (worker: WorkerProcess) => {
       const reply = await worker.call('metrics', undefined, metricsTimeoutMs, families => this.#counts.record(worker, families))
-      return isReply(reply) ? reply : this.#counts.of(worker)
+      return [worker, isReply(reply) ? reply : undefined] as const
     }
-    const families = await Promise.all(Array.from(this.#ready, read))
-    return [...families, this.#counts.exited(families)]
+    return this.#counts.complete(new Map(await Promise.all(Array.from(this.#ready, read))))
   }
 
   /** What calls meet at the nodes, as each of these workers has it. */

@@ -1,5 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { formatFields, formatTable } from '../../src/cli/table-output.ts'
 import { formatCommandHelp, formatExamples, formatUsage } from '../../src/cli/command.ts'
@@ -142,6 +143,14 @@ t.test(
       ['accounts', 'export'],
     ])
       t.match(runInto('>/dev/full', ...args), { status: 1, stderr: /^tollgate: the output is not complete: .*no space/m }, args.join(' '))
+    // Of its one text the file takes the first 1,024 bytes.
+    const file = join(deployment.dir, 'schema.json')
+    t.match(runInto(`>"${file}"`, 'schema', 'network'), { status: 0 })
+    const limited = spawnSync('bash', ['-c', `ulimit -f 1; "${process.execPath}" "${mainPath}" schema network >"${file}"`], {
+      encoding: 'utf8',
+    })
+    t.match(limited, { status: 1, stderr: /^tollgate: the output is not complete: EFBIG/m })
+    t.equal(statSync(file).size, 1_024)
     const { status, stderr } = runInto('| head -c 1 >/dev/null', 'accounts', 'list')
     t.equal(status, 0)
     t.notMatch(stderr, /tollgate:/)

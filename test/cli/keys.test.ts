@@ -102,7 +102,7 @@ t.test('the given allowlists of a key are changed, by its id', async t => {
   ])
   const changed = await json(keysCommand, 'set', added.id, '--networks', 'all', '--methods', 'all')
   t.match(changed, unrestricted)
-  t.same(await json(keysCommand, 'list', 'alice'), [changed])
+  t.same(await json(keysCommand, 'list', 'alice'), [{ ...(changed as object), usedToday: null, lastUsed: null }])
   const errorOf = async (...args: string[]) => (await run(keysCommand, 'set', ...args)).err[0]
   t.match(await errorOf('key_9', '--networks', 'all'), /^tollgate: unknown key id "key_9"/)
   t.match(await errorOf(added.id, '--networks', 'devent'), /unknown network "devent"; did you mean `devnet`\?$/)
@@ -200,8 +200,8 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
     /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
-    /^ID                NAME    PROJECT  KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS   RATE      EXPIRES  CREATED                   STATE$/,
-    /^key_\w{12}  server           …\w{4}  devnet    all      all      all  no limit  no limit  never    20\S+Z  active$/,
+    /^ID                NAME    PROJECT  KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS   RATE      EXPIRES  USED TODAY  LAST USED  CREATED                   STATE$/,
+    /^key_\w{12}  server           …\w{4}  devnet    all      all      all  no limit  no limit  never    -           -          20\S+Z  active$/,
   ])
 })
 

@@ -127,7 +127,7 @@ t.test('several workers reload together', async t => {
   const lock = JSON.stringify(join(deployment.dir, 'lock'))
   writeFileSync(
     join(deployment.dir, 'once.js'),
-    `import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+    `import { writeFileSync } from 'node:fs'
 export default {
   name: 'once', summary: 'Starts once.', options: { type: 'object' },
   create: () => ({ handle: (call, next) => next(call), start: async () => writeFileSync(${lock}, '', { flag: 'wx' }) }),

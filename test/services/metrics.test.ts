@@ -111,20 +111,52 @@ t.test('no counter of several workers goes back when one of them exits or does n
   const [one, two] = [openWorker(1), openWorker(10)]
   const workers = new WorkerCounts<typeof one>()
   for (const worker of [one, two]) workers.record(worker, worker.families())
-  const texts = () => [
-    formatMetrics(mergeMetrics([one.families(), workers.of(two)])),
-    formatMetrics(mergeMetrics([one.families(), workers.exited([one.families()])])),
-  ]
+  const textOf = (...replies: (readonly [typeof one, ReturnType<typeof one.families> | undefined])[]) =>
+    formatMetrics(mergeMetrics(workers.complete(new Map(replies))))
   const counted = 'tollgate_a_total{x="1"} 11\n'
-  t.match(texts()[0], counted)
+  t.match(textOf([one, one.families()], [two, undefined]), counted)
+  const lastReply = two.families()
   workers.removeWorker(two)
-  t.match(texts()[1], counted)
-  t.match(texts()[1], 'tollgate_c_seconds_count{network="n"} 2\n')
-  t.match(texts()[1], 'tollgate_sockets{network="n"} 1\n')
-  // A reload has removed the network.
+  for (const text of [textOf([one, one.families()]), textOf([one, one.families()], [two, lastReply])]) {
+    t.match(text, counted)
+    t.match(text, 'tollgate_c_seconds_count{network="n"} 2\n')
+    t.match(text, 'tollgate_sockets{network="n"} 1\n')
+  }
+  t.match(textOf([one, undefined]), counted)
+  // A reload removes the network, and another one adds it again.
   one.removeSeries({ network: 'n' })
-  t.match(texts()[1], counted)
-  t.notMatch(texts()[1], 'network="n"')
+  const removed = textOf([one, one.families()])
+  t.match(removed, counted)
+  t.notMatch(removed, 'network="n"')
+  withLabels(one, { network: 'n' }).histogram(time, {}).observe(1)
+  t.match(textOf([one, one.families()]), 'tollgate_c_seconds_count{network="n"} 1\n')
+})
+
+t.test('of a worker that exits only what is not 0 is kept, without examples, and while other workers have the metric', async t => {
+  const [one, two] = [createMetricsRegistry(), createMetricsRegistry()]
+  for (const worker of [one, two]) {
+    worker.histogram(time, { network: 'n' })
+    worker.counter(counts, { x: '1' })
+  }
+  two.counter(counts, { x: '1' }).add()
+  two.counter({ ...counts, name: 'tollgate_of_plugin_total' }, { x: '1' }).add()
+  two.histogram(time, { network: 'n' }).observe(1, 'request-1')
+  two.histogram(time, { network: 'm' })
+  const workers = new WorkerCounts<typeof one>()
+  for (const worker of [one, two]) workers.record(worker, worker.families())
+  workers.removeWorker(two)
+  const keptOf = (...replies: (readonly [typeof one, ReturnType<typeof one.families>])[]) =>
+    workers
+      .complete(new Map(replies))
+      .at(-1)
+      ?.map(({ name, series }) => [name, series.length, series.some(({ exemplars }) => exemplars !== undefined)])
+      .sort()
+  const kept = [
+    ['tollgate_a_total', 1, false],
+    ['tollgate_c_seconds', 1, false],
+  ]
+  t.same(keptOf(), [...kept, ['tollgate_of_plugin_total', 1, false]])
+  t.same(keptOf([one, one.families()]), kept)
 })
 
 const definitions: readonly TypedMetric[] = Object.values(metricDefinitions)

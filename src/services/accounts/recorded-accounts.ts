@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { retryCommit } from '../../store/engine.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import { StoreError, applyChange } from '../../store/store.ts'
 import type { AccountChange, AccountRow, AccountStore, KeyChange, KeyRow } from '../../store/store.ts'
@@ -51,12 +52,13 @@ export class RecordedAccounts {
 
   /** Of the account as it is now: nothing that others change meanwhile is lost. Undefined when there is no account with this id. */
   async changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined> {
-    for (;;) {
+    return retryCommit(async () => {
       const found = await this.#store.account(id)
       const difference = found && differenceOf(found, change)
-      if (found === undefined || difference === undefined) return found
-      if (await this.changeFoundAccount(found, difference.after)) return applyChange<AccountRow>(found, difference.after)
-    }
+      if (found === undefined || difference === undefined) return { result: found }
+      const isDone = await this.changeFoundAccount(found, difference.after)
+      return isDone ? { result: applyChange<AccountRow>(found, difference.after) } : undefined
+    })
   }
 
   async createKey(account: string, settings?: KeyChange): Promise<CreatedKey> {

@@ -135,8 +135,8 @@ class AccountLedger implements CreditQuota, LeaseUser {
   }
 
   #chargeOrWait(limit: number, request: ChargeRequest, now: number): MaybePromise<ChargeResult> {
-    if (limit !== this.limit) this.#renewal.changeLimit(limit, now)
     this.#renewal.checkDay(now)
+    if (limit !== this.limit) this.#renewal.changeLimit(limit, now)
     const result = this.#waiting === undefined ? this.#tryCharge(request, now) : undefined
     if (result !== undefined) return result
     return new Promise(resolve => {

@@ -13,6 +13,7 @@ export class Lease {
   #isSynced = false
   #usedByEarlierLeases = 0
   #reportedUse = 0
+  #recordedReturns = 0
   #recordedGrants = 0
   #lastRequestSeq = 0
   #lastResponseSeq = 0
@@ -42,7 +43,7 @@ export class Lease {
 
   /** Everything is on record in the store, and no request is in flight. */
   get isReported(): boolean {
-    return !this.hasUnreportedUse && this.#lastResponseSeq === this.#lastRequestSeq
+    return !this.hasUnreportedUse && this.#returned <= this.#recordedReturns && this.#lastResponseSeq === this.#lastRequestSeq
   }
 
   /** The same, and no credits are available. */
@@ -75,6 +76,7 @@ export class Lease {
     this.#granted = Math.max(this.#granted, granted)
     this.#lastResponseSeq = seq
     this.#reportedUse = used
+    this.#recordedReturns = returned
     this.#recordedGrants = granted
   }
 

@@ -20,6 +20,17 @@ t.test('midnight', async t => {
     t.match(cluster.network.dayTotals('acc_1', dayBefore), { used: 8_080, leased: 8_080, held: 0 }, 'the old day is settled')
   })
 
+  t.test('the credits of the old day are returned when the first call of the new day has a lower limit', async t => {
+    const cluster = new TestCluster(beforeMidnight)
+    const { ledger } = await cluster.start()
+    t.match(await ledger.charge(accountWith(1_000_000), 80), { kind: 'charged' })
+    await cluster.advance(999)
+    const call = ledger.charge(accountWith(1_000), 80)
+    await cluster.advance(2_000)
+    t.match(await call, { kind: 'charged' })
+    t.match(cluster.network.dayTotals('acc_1', dayBefore), { used: 80, leased: 80, held: 0 })
+  })
+
   t.test('accounts in use have credits of the new day in its first tick, 200 at most, so that their calls do not wait', async t => {
     const cluster = new TestCluster(beforeMidnight)
     const { ledger } = await cluster.start()

@@ -173,6 +173,23 @@ t.test('what is granted by the limit of before, after a plan was lowered, is not
   t.same(await kindsOf([first, ...lowered]), ['charged', 'charged', 'exhausted', 'exhausted', 'exhausted'])
 })
 
+t.test('credits that a lower limit takes away while the last request of a stop is in flight are returned', async t => {
+  const cluster = new TestCluster()
+  const { ledger } = await cluster.start()
+  t.match(await ledger.charge(accountWith(100_000), 80), { kind: 'charged' })
+  await drainEventLoop()
+  cluster.network.holdsMessages = true
+  const waiting = ledger.charge(accountWith(100_000), 10_000)
+  await drainEventLoop()
+  t.equal(cluster.network.messages.length, 1)
+  const stopped = ledger.stop()
+  const calls = [waiting, ledger.charge(accountWith(80), 0)]
+  await cluster.network.deliver()
+  t.same(await kindsOf(calls), ['storeUnavailable', 'charged'])
+  await stopped
+  t.match(cluster.network.dayTotals('acc_1'), { used: 80, leased: 80 })
+})
+
 t.test('while the store cannot be asked, what is leased is served by a lower limit too', async t => {
   const cluster = new TestCluster()
   const { ledger } = await cluster.start()
