@@ -77,7 +77,13 @@ t.test('each folder of src imports only the folders below it', async t => {
 t.test('the page imports nothing but itself, words and judgements that others share, Preact and uPlot', async t => {
   const files = readSourceFiles([pageFolder]).filter(({ file }) => !file.endsWith('vite.config.ts'))
   t.ok(files.length > 10)
-  const shared = ['src/portal/state-labels.ts', 'src/portal/failure-share.ts', 'src/portal/nodes-left.ts', 'src/services/node-reasons.ts']
+  const shared = [
+    'src/portal/state-labels.ts',
+    'src/portal/failure-share.ts',
+    'src/portal/nodes-left.ts',
+    'src/services/node-reasons.ts',
+    'src/util/time-spans.ts',
+  ]
   const isAllowed = (path: string) =>
     path.startsWith(pageFolder) || shared.includes(path) || /^(?:preact|@preact\/signals|uplot)/.test(path)
   t.same(

@@ -53,7 +53,7 @@ export const respondWithErrors =
 
 /** To developers, who have no store: what becomes of their calls. */
 export const storeUnavailableForDevelopers =
-  'the dashboard cannot load its data right now. Your calls still work. If this lasts, calls get HTTP 503'
+  'the dashboard can neither read nor change data now. Calls are served from credits that were reserved before; then they get HTTP 503'
 
 export const storeUnavailableForOperators =
   'the database of the gateway (its store) is unreachable: what is in it can neither be read nor changed now. Calls are still served, from credits ' +

@@ -171,6 +171,54 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.match(await readFile(await download.path(), 'utf8'), /^method,.*\r\neth_gasPrice,/)
     await held.continue()
     await page.waitForSelector('[aria-busy=false] th:text-is("Key")')
+    await page.waitForSelector('p.lead:text-is("Last 24 hours. The current hour is not over yet.")')
+    const week = await holdFirst(page, '**/api/v1/usage?*range=7d*')
+    await page.selectOption('select >> nth=0', '7d')
+    const heldWeek = await week.waitForHeld()
+    await page.waitForSelector('p.lead:text-matches("^Calls since .* UTC[.] The current hour is not over yet[.]$")')
+    await heldWeek.continue()
+    await page.waitForSelector('p.lead:text-is("Last 7 days. The current hour is not over yet.")')
+  })
+
+  t.test('code that the gateway has no more, as after a new version of it, is said to be missing, with a button', async t => {
+    const page = await openSignedIn(t)
+    await page.route('**/assets/pages-build-*.js', route => route.fulfill({ status: 404 }))
+    await page.goto(`${portal}/keys`)
+    await page.waitForSelector('.empty:has-text("This could not be loaded") button:text-is("Try again")')
+    await page.unroute('**/assets/pages-build-*.js')
+    await page.click('text="Try again"')
+    await page.waitForSelector('button:has-text("Create a key")')
+    await page.waitForSelector('.empty:has-text("This could not be loaded")', { state: 'detached' })
+  })
+
+  t.test('who revokes a key before its calls are read is asked without a number of them', async t => {
+    const page = await openSignedIn(t)
+    await page.evaluate(
+      `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"unread"}' })`,
+    )
+    const { waitForHeld } = await holdFirst(page, '**/api/v1/usage?by=key*')
+    await openPage(page, 'Keys')
+    const held = await waitForHeld()
+    await chooseAction(page, 'unread', 'Revoke')
+    const said = await page.textContent('dialog')
+    t.match(said, 'Revoke')
+    t.notMatch(said, /undefined|NaN|calls since/)
+    await held.continue()
+    await page.waitForSelector('dialog:has-text("0 calls since")')
+  })
+
+  t.test('credits that were lost are not said to be used', async t => {
+    const page = await openSignedIn(t)
+    await page.route('**/api/v1/events', route => route.abort())
+    await page.route('**/api/v1/account', async route => {
+      const response = await route.fetch()
+      const report = (await response.json()) as { readonly balance: object }
+      const balance = { ...report.balance, limit: 1_000, left: 0, held: 0, used: 200, forfeited: 800 }
+      await route.fulfill({ response, json: { ...report, balance } })
+    })
+    await page.goto(`${portal}/`)
+    await page.waitForSelector('.credits .spread:text-matches("^200 of 1,000 ?20.% used$")')
+    await page.waitForSelector('.credits:has-text("800")')
   })
 
   t.test(
@@ -225,23 +273,29 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       const body = JSON.stringify({ name: 'fast', rate: '50/s', networks: ['devnet'] })
       await page.evaluate(`fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '${body}' })`)
       await showKeys(networkOf('devnet', null), networkOf('other', limits))
-      await page.waitForSelector('tr:has-text("fast") p:has-text("at most 50 calls/s") .badge.warn:text-is("not enforced yet")')
+      await page.waitForSelector('tr:has-text("fast") p:has-text("at most 50 calls/s") .badge.warn:text-is("not enforced")')
       t.same(await findAccessibilityViolations(page), [])
       await showKeys(networkOf('devnet', limits), networkOf('other', null))
       await page.waitForSelector('tr:has-text("fast") p:text-is("at most 50 calls/s")')
       t.equal(await page.locator('.badge.warn').count(), 0)
       await page.click('button:has-text("Create a key") >> nth=0')
       await page.click('dialog summary')
-      await page.waitForSelector('dialog .field:has([name=rate]) .help:has-text("For example 10/s"):has-text("Not enforced yet on other.")')
+      await page.waitForSelector('dialog .field:has([name=rate]) .help:has-text("For example 10/s"):has-text("Not enforced on other.")')
       await showKeys(networkOf('devnet', null))
       await page.click('button:has-text("Create a key") >> nth=0')
       await page.click('dialog summary')
-      await page.waitForSelector('dialog .field:has([name=rate]) .help:has-text("Not enforced yet on devnet.")')
+      await page.waitForSelector('dialog .field:has([name=rate]) .help:has-text("Not enforced on devnet.")')
       await page.evaluate(
         `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"all","rate":"9/s"}' })`,
       )
       await showKeys(networkOf('devnet', limits), networkOf('other', null))
       await page.waitForSelector('tr:has-text("all") p:has-text("at most 9 calls/s") .badge.warn:text-is("not enforced on other")')
+      await page.evaluate(
+        `fetch('/api/v1/keys').then(response => response.json())
+          .then(keys => fetch('/api/v1/keys/' + keys.find(({ name }) => name === 'all').id + '/suspend', { method: 'POST' }))`,
+      )
+      await page.reload()
+      await page.waitForSelector('tr:has-text("all"):has(.badge:text-is("suspended")) p:text-is("at most 9 calls/s")')
       // The plan of this account has no rate.
       await page.route('**/api/v1/events', route => route.abort())
       await page.route('**/api/v1/account', async route => {
@@ -250,7 +304,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
         await route.fulfill({ response, json: { ...report, plan: { ...report.plan, rate: 100 } } })
       })
       await page.goto(`${portal}/plan`)
-      await page.waitForSelector('p:text-is("Rate limits are not enforced yet on other.")')
+      await page.waitForSelector('p:text-is("Rate limits are not enforced on other.")')
     },
   )
 
@@ -637,7 +691,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     // A store that has just been made.
     await page.waitForSelector('.uptime p:text-matches("^Since 20[-0-9]{8}: no data$")')
     t.ok(await page.isVisible('.uptime .unobserved'))
-    await page.waitForSelector('.banner.ok:has-text("No known problems."):has-text("Not in use: devnet")')
+    await page.waitForSelector('.banner.ok:has-text("No known problems."):has-text("Not in use, checked with the next call: devnet")')
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
     let observedSeconds = { last24Hours: 3_900, last90Days: 691_200 }
@@ -687,20 +741,34 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.equal(await page.locator('.uptime .unobserved').count(), 1)
     t.equal(await page.getAttribute('.uptime .unobserved', 'title'), `${isoDay(20)} – ${isoDay(11)}: no data`)
     await page.waitForSelector('.incidents li:has-text("no new blocks"):has-text("10:02:05 UTC"):has-text("2 min")')
-    t.same(await page.locator('.of-days li').allTextContents(), ['Up', 'Degraded', 'Down', 'Not observed'])
+    t.same(await page.locator('.of-days li').allTextContents(), ['Up', 'Degraded or no new blocks', 'Down', 'Not observed'])
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
     await page.unroute('**/api/v1/status')
     await page.route('**/api/v1/status', async route => {
       const [network] = (await (await route.fetch()).json()) as readonly object[]
-      const ended = new Date().toISOString()
-      const incidents = [{ state: 'degraded', because: 'slow', began: new Date(Date.parse(ended) - 8_000).toISOString(), ended }]
+      const secondsAgo = (seconds: number): string => new Date(Date.now() - 1_000 * seconds).toISOString()
+      const degraded = { state: 'degraded', ended: secondsAgo(60) }
+      const incidents = [
+        { ...degraded, because: 'slow', began: secondsAgo(68) },
+        { ...degraded, because: 'nodes', began: secondsAgo(66) },
+      ]
       const observed = { outageDays: [], outagesSince: isoDay(3), observedSeconds: { last24Hours: 3_900, last90Days: 691_200 } }
       await route.fulfill({ json: [{ ...network, ...observed, incidents }] })
     })
     await page.reload()
-    await page.waitForSelector('.uptime p:has-text("no outages; degraded for 8 s")')
+    await page.waitForSelector('.uptime p:has-text("no outages; degraded for 8 s of the last 24 h")')
     await page.waitForSelector('.days .warn')
+    await page.unroute('**/api/v1/status')
+    await page.route('**/api/v1/status', async route => {
+      const [network] = (await (await route.fetch()).json()) as readonly object[]
+      const observed = { outageDays: [], outagesSince: isoDay(3), observedSeconds: { last24Hours: 3_900, last90Days: 691_200 } }
+      // Since a moment after the same time yesterday: of two days.
+      const began = new Date(Date.now() - dayMs + 60_000).toISOString()
+      await route.fulfill({ json: [{ ...network, ...observed, incidents: [{ state: 'degraded', because: 'nodes', began, ended: null }] }] })
+    })
+    await page.reload()
+    await page.waitForSelector(`.days[aria-label="${isoDay(1)}: degraded; ${isoDay(0)}: degraded"]`)
     await page.unroute('**/api/v1/status')
     await page.setViewportSize({ width: 1_200, height: 800 })
   })

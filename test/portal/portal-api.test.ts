@@ -986,7 +986,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
       json: {
         error: {
           code: 'store-unavailable',
-          message: /Your calls still work. If this lasts, calls get HTTP 503/,
+          message: /Calls are served from credits that were reserved before; then they get HTTP 503$/,
         },
       },
     })

@@ -1,8 +1,10 @@
 import { nodeReasons } from '../../services/node-reasons.ts'
 import type { IncidentLog } from '../portal-services.ts'
 import { isOutageKind } from './network-outages.ts'
-import { joinTimes, outagesOfLastDay } from './outage-days.ts'
-import type { RecordedDay, SeenOutage, TimeSpan } from './outage-days.ts'
+import { joinTimes } from '../../util/time-spans.ts'
+import type { TimeSpan } from '../../util/time-spans.ts'
+import { outagesOfLastDay } from './outage-days.ts'
+import type { RecordedDay, SeenOutage } from './outage-days.ts'
 
 // What the callers of a network are told of its last day. Nodes are the operator's: of them it is said alone that there were fewer, or slow ones.
 

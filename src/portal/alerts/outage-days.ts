@@ -6,6 +6,8 @@ import { singleFlight, withTimeout } from '../../util/async.ts'
 import { dayMs, isoDate } from '../../util/dates.ts'
 import { toJson } from '../../util/json.ts'
 import { getOrCreate } from '../../util/memoize.ts'
+import { joinTimes } from '../../util/time-spans.ts'
+import type { TimeSpan } from '../../util/time-spans.ts'
 import { outageKinds } from './delivery-records.ts'
 import type { NetworkAlert } from './delivery-records.ts'
 import { operatorsId } from './webhook-signature.ts'
@@ -227,13 +229,6 @@ const observedMs = (start: number, steps: ObservedSteps, from: number, to: numbe
 /** Longer than it takes until an outage that has ended is recorded, and the record is read: no gateway may see it any more, rounds and reads are rare. */
 const maxRecordDelayMs = 600_000
 
-/** In ms since 1970. */
-export interface TimeSpan {
-  readonly began: number
-  /** Undefined while it lasts. */
-  readonly ended: number | undefined
-}
-
 /** As a gateway has seen it. */
 export interface SeenOutage extends TimeSpan {
   readonly kind: OutageKind
@@ -269,17 +264,6 @@ export const outagesOfLastDay = (recorded: readonly RecordedDay[], seen: readonl
       .filter(({ ended = now }) => ended > now - dayMs)
       .map(time => ({ kind, ...time })),
   )
-}
-
-/** Of times that overlap, or touch, one. In order. */
-export const joinTimes = (times: readonly TimeSpan[]): readonly TimeSpan[] => {
-  const joined: { began: number; ended: number }[] = []
-  for (const { began, ended = Infinity } of times.toSorted((a, b) => a.began - b.began)) {
-    const last = joined.at(-1)
-    if (last !== undefined && began <= last.ended) last.ended = Math.max(last.ended, ended)
-    else joined.push({ began, ended })
-  }
-  return joined.map(({ began, ended }) => ({ began, ended: ended === Infinity ? undefined : ended }))
 }
 
 const groupBy = <T, Key>(values: readonly T[], keyOf: (value: T) => Key): ReadonlyMap<Key, readonly T[]> => {

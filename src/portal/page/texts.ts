@@ -152,7 +152,7 @@ export const texts = {
     lastUsed: 'Last used',
     rate: 'Rate limit',
     rateHelp: 'For example 10/s or 600/m. Leave empty for the limit of the account.',
-    notEnforced: 'Not enforced yet on',
+    notEnforced: 'Not enforced on',
     burst: 'Burst',
     burstHelp: 'Calls allowed at once. Leave empty for as many as the rate allows in a second.',
     limitHelp: 'Credits a day. Leave empty for the credits of the account.',

@@ -87,7 +87,11 @@ export const Chart = (props: ChartProps) => {
   const isOfRange = series.some(({ ofRange }) => typeof ofRange === 'number')
   const totalAt = (point: number): string => format(series.reduce((sum, { points }) => sum + (points[point] ?? 0), 0))
   const timeAt = (point: number): string =>
-    `${formatSpan(times[point] ?? '', stepMs)}${isRunning && point === times.length - 1 ? `, ${texts.soFar}` : ''}`
+    [
+      formatSpan(times[point] ?? '', stepMs),
+      ...(point === 0 && beginsAt !== undefined ? [formatSince(beginsAt)] : []),
+      ...(isRunning && point === times.length - 1 ? [texts.soFar] : []),
+    ].join(', ')
   const describe = (point: number): string =>
     [
       timeAt(point),

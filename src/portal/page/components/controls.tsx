@@ -7,6 +7,7 @@ import { texts } from '../texts.ts'
 import { EmptyState } from './empty-state.tsx'
 import { Icon } from './icon.tsx'
 import { Skeleton } from './skeleton.tsx'
+import { TextWithCode } from './text-with-code.tsx'
 
 interface FieldProps {
   readonly label: string
@@ -14,11 +15,6 @@ interface FieldProps {
   readonly error?: string | undefined
   readonly children: (ids: { readonly id: string; readonly describedBy: string | undefined }) => ComponentChildren
 }
-
-/** What the API says, with names in backticks. */
-export const WithCode = ({ text }: { readonly text: string }) => (
-  <>{text.split(/`([^`]+)`/).map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part))}</>
-)
 
 /** Terminals have straight quotes around names. */
 const quoteNames = (text: string): string => text.replace(/"([^"]+)"/g, '“$1”')
@@ -34,7 +30,7 @@ export const Field = ({ label, help, error, children }: FieldProps) => {
       {children({ id, describedBy: note === undefined ? undefined : noteId })}
       {note !== undefined && (
         <p id={noteId} class={error === undefined ? 'help' : 'error'} role={error === undefined ? undefined : 'alert'}>
-          <WithCode text={quoteNames(note)} />
+          <TextWithCode text={quoteNames(note)} />
         </p>
       )}
     </div>
@@ -289,7 +285,10 @@ interface WhenLoadedProps<T> {
 /** Shows what was read, once it is there; and what went wrong when it was read last, unless the whole page says so. */
 export const WhenLoaded = <T,>({ from: { data, error, reload }, skeleton = <Skeleton />, children }: WhenLoadedProps<T>) => {
   const problem = error.value === connectionProblem.value?.text ? undefined : error.value
-  if (data.value === undefined) return error.value === undefined ? skeleton : <NotLoaded reason={problem} retry={reload} />
+  if (data.value === undefined) {
+    if (error.value === undefined) return skeleton
+    return problem === undefined ? null : <NotLoaded reason={problem} retry={reload} />
+  }
   return (
     <>
       <Notice text={problem} />
@@ -315,26 +314,24 @@ export const WhileRead = ({ from: { isOutdated }, children }: WhileReadProps) =>
 )
 
 interface NotLoadedProps {
-  /** Undefined where the whole page says why. */
-  readonly reason?: string | undefined
+  readonly reason?: string
   retry(): void
 }
 
 /** In the place of what could not be read. */
-export const NotLoaded = ({ reason, retry }: NotLoadedProps) =>
-  reason === undefined ? null : (
-    <EmptyState
-      icon="stop"
-      title={texts.notLoaded}
-      actions={
-        <button type="button" class="quiet" onClick={retry}>
-          {texts.tryAgain}
-        </button>
-      }
-    >
-      <span role="alert">{reason}</span>
-    </EmptyState>
-  )
+export const NotLoaded = ({ reason, retry }: NotLoadedProps) => (
+  <EmptyState
+    icon="stop"
+    title={texts.notLoaded}
+    actions={
+      <button type="button" class="quiet" onClick={retry}>
+        {texts.tryAgain}
+      </button>
+    }
+  >
+    {reason && <span role="alert">{reason}</span>}
+  </EmptyState>
+)
 
 /** What went wrong, announced to those who do not see it. */
 export const Notice = ({ text }: { readonly text: string | undefined }) =>
@@ -342,7 +339,7 @@ export const Notice = ({ text }: { readonly text: string | undefined }) =>
     <p class="notice" role="alert">
       <Icon name="errors" />
       <span>
-        <WithCode text={quoteNames(text)} />
+        <TextWithCode text={quoteNames(text)} />
       </span>
     </p>
   )

@@ -40,13 +40,13 @@ export const CreditsCard = ({ balance, forecast, isRefused = false, children }: 
           tone={tone === 'danger' ? tone : 'neutral'}
           testId="credits-left"
         />
-        <Bar label={text.usedShare} value={limit - left} max={limit} tone={tone} />
+        <Bar label={text.usedShare} value={used} max={limit} tone={tone} />
         <p class="spread">
           <span data-testid="credits-used">
             {formatNumber(used)} {text.of} {formatNumber(limit)}
           </span>
           <span>
-            {formatShare((limit - left) / limit)} {text.used}
+            {formatShare(used / limit)} {text.used}
           </span>
         </p>
         {forecast !== undefined && <p class="lead">{forecast}</p>}
@@ -61,5 +61,5 @@ export const CreditsCard = ({ balance, forecast, isRefused = false, children }: 
   )
 }
 
-/** Rounded; 100 % is nothing left. */
+/** Rounded; 100 % is all of them. */
 const formatShare = (share: number): string => `${share < 1 ? Math.min(99.9, Math.round(share * 1_000) / 10) : 100}\u00a0%`

@@ -25,7 +25,7 @@ export type KeyAnswer = KeyJson | IssuedKey
 interface KeyActionsProps {
   readonly apiKey: Pick<KeyJson, 'id' | 'name' | 'hint' | 'state'>
   /** How much it was used. */
-  readonly use?: string
+  readonly use?: string | undefined
   onChanged(answer: KeyAnswer): void
   /** Asks for the form that changes the key; undefined where there is none. */
   onChange?(): void

@@ -3,6 +3,8 @@ import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, Select } from '../components/controls.tsx'
 import { followLink } from '../router.ts'
 import { developerTexts } from './developer-texts.ts'
+import { keyOfAccount, useKeyNames } from './key-names.ts'
+import type { KeysById } from './key-names.ts'
 import { pickUnusedNetwork } from './preferred-network.ts'
 import { keyPlaceholder, validKey } from './tab-key.ts'
 
@@ -11,10 +13,14 @@ const text = developerTexts.networks
 interface UrlsProps {
   readonly network: Pick<NetworkJson, 'name' | 'http' | 'ws'>
   readonly secret: string | undefined
+  /** Those of the account. */
+  readonly keys: KeysById
 }
 
-/** Those of a network, with the key in them where the tab knows it. */
-export const Urls = ({ network: { name, http, ws }, secret }: UrlsProps) => {
+/** Those of a network, with the key in them where the tab knows it, unless the network refuses that key. */
+export const Urls = ({ network: { name, http, ws }, secret, keys }: UrlsProps) => {
+  const allowed = secret === undefined ? undefined : keyOfAccount(secret, keys)?.networks
+  if (allowed?.length && !allowed.includes(name)) return <p class="help">{text.notAllowed}</p>
   const key = secret ?? keyPlaceholder
   return (
     <div class="urls" key={key}>
@@ -27,6 +33,8 @@ export const Urls = ({ network: { name, http, ws }, secret }: UrlsProps) => {
 /** Where calls go, of one network at a time. */
 export const Endpoints = ({ networks }: { readonly networks: readonly NetworkJson[] }) => {
   const chosen = useSignal('')
+  const secret = validKey()
+  const keys = useKeyNames(secret !== undefined).byId
   const network = networks.find(({ name }) => name === chosen.value) ?? pickUnusedNetwork(networks)
   if (network === undefined) return null
   return (
@@ -47,7 +55,7 @@ export const Endpoints = ({ networks }: { readonly networks: readonly NetworkJso
           />
         </div>
       )}
-      <Urls network={network} secret={validKey()} />
+      <Urls network={network} secret={secret} keys={keys} />
     </section>
   )
 }

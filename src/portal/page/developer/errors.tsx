@@ -2,11 +2,12 @@ import { useSignal } from '@preact/signals'
 import type { ErrorCount, AccountErrors, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { maxGroups } from '../components/chart.tsx'
-import { WhenLoaded, WhileRead, WithCode } from '../components/controls.tsx'
+import { WhenLoaded, WhileRead } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
+import { TextWithCode } from '../components/text-with-code.tsx'
 import { formatCalls, formatClock, formatMethod, formatMoment, formatNumber, formatOutcome, formatPercent } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { changeQuery, followLink, query } from '../router.ts'
@@ -139,7 +140,7 @@ const Messages = ({ error, nameOfKey }: MessagesProps) => {
   if (messages.length === 0)
     return (
       <span class="row-name">
-        <WithCode text={message} />
+        <TextWithCode text={message} />
       </span>
     )
   return (
@@ -147,7 +148,7 @@ const Messages = ({ error, nameOfKey }: MessagesProps) => {
       {messages.map(told => (
         <div key={`${told.message} ${told.method}`} class="message">
           <a class="row-name" href={linkToRequests(outcome, told)} onClick={followLink}>
-            <WithCode text={told.message} />
+            <TextWithCode text={told.message} />
           </a>
           <p class="help">
             {formatNumber(told.requests)} {developerTexts.of} {formatNumber(loggedRequests)} {text.loggedRequests} ·{' '}
@@ -215,7 +216,7 @@ const AllMessages = ({ error: { outcome }, nameOfKey, onClose }: MessagesProps &
                   title: text.message,
                   cell: row => (
                     <a class="row-name" href={linkToRequests(outcome, row)} onClick={followLink}>
-                      <WithCode text={row.message} />
+                      <TextWithCode text={row.message} />
                     </a>
                   ),
                 },

@@ -6,7 +6,7 @@ import { followLink } from '../router.ts'
 import { buildTexts } from './build-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 import { session } from './developer-session.ts'
-import { nameOfKey } from './key-names.ts'
+import { keyOfAccount, nameOfKey } from './key-names.ts'
 import type { KeysById } from './key-names.ts'
 import { findKey, keepKey, knownKeys, tabKey } from './tab-key.ts'
 
@@ -18,10 +18,6 @@ interface KeyChoiceProps {
   /** The id of the key that is chosen where the tab knows it. */
   readonly wanted?: string | undefined
 }
-
-/** The key of the account that this is, where its last characters say so. */
-export const keyOfAccount = (key: string, keys: KeysById): OwnKeyJson | undefined =>
-  [...keys.values()].find(({ hint }) => key.endsWith(hint))
 
 /** `Origins: https://dapp.example`, of each limit that the key has. */
 const acceptedBy = (key: OwnKeyJson | undefined): readonly string[] =>

@@ -18,3 +18,7 @@ export const useKeyNames = (areNeeded = true) => {
 }
 
 export type KeysById = ReturnType<typeof useKeyNames>['byId']
+
+/** The key of the account that this is, where its last characters say so. */
+export const keyOfAccount = (key: string, keys: KeysById): OwnKeyJson | undefined =>
+  [...keys.values()].find(({ hint }) => key.endsWith(hint))

@@ -129,9 +129,9 @@ const KeyTable = ({ caption, keys, use, networks, mayChange, onChanged, onChange
   />
 )
 
-/** `1,234 calls since Jan 31, 14:00 UTC`. */
-const describeUse = ({ id }: OwnKeyJson, { times, groups }: KeysUse): string =>
-  `${formatCalls(groups.find(({ name }) => name === id)?.calls ?? 0)} ${formatSince(times[0] ?? '')}`
+/** `1,234 calls since Jan 31, 14:00 UTC`; undefined until that is read. */
+const describeUse = ({ id }: OwnKeyJson, { times: [since], groups }: KeysUse): string | undefined =>
+  since && `${formatCalls(groups.find(({ name }) => name === id)?.calls ?? 0)} ${formatSince(since)}`
 
 const LastUse = ({ apiKey, use: { times, groups } }: { readonly apiKey: OwnKeyJson; readonly use: KeysUse }) => {
   const calls = groups.find(({ name }) => name === apiKey.id)
@@ -168,7 +168,7 @@ interface UseProps extends Pick<KeyTableProps, 'networks'> {
 }
 
 /** What the key has used today, of how much; and how fast it may be used. */
-const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst, networks: allowed }, counted, networks }: UseProps) => (
+const Use = ({ apiKey: { name, hint, state, dailyCredits, usedToday, rate, burst, networks: allowed }, counted, networks }: UseProps) => (
   <>
     {dailyCredits === null ? (
       <>
@@ -192,7 +192,9 @@ const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst, netwo
     {rate !== null && (
       <p class="help">
         {describeKeyRate({ rate, burst })}{' '}
-        {networks !== undefined && <NotEnforced on={networks.filter(each => allowed.length === 0 || allowed.includes(each.name))} />}
+        {networks !== undefined && state === 'active' && (
+          <NotEnforced on={networks.filter(each => allowed.length === 0 || allowed.includes(each.name))} />
+        )}
       </p>
     )}
   </>

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { NetworkStatusJson } from '../../routes/networks.ts'
+import { joinTimes } from '../../../util/time-spans.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
 import { SearchField } from '../components/controls.tsx'
@@ -21,9 +22,7 @@ export const NetworksSummary = ({ networks }: { readonly networks: readonly Netw
     if (idle.length === 0) return <Banner tone="ok" title={text.allOk} />
     return (
       <Banner tone="ok" title={text.noneKnown}>
-        <span title={text.whenChecked}>
-          {text.notInUse} {idle.join(', ')}
-        </span>
+        {text.notInUse} {idle.join(', ')}
       </Banner>
     )
   }
@@ -160,19 +159,24 @@ const Uptime = ({ network }: { readonly network: NetworkStatusJson }) => {
   // Of less than a day a share says nothing.
   const isShort = observed < daySeconds && observedSince !== null
   const elapsed = (now.value - (isShort ? Date.parse(observedSince) : observedFrom * dayMs)) / 1_000
-  // Of the last 24 hours alone it is known when there were fewer or slow nodes.
-  const reduced = incidents
-    .filter(({ state }) => state === 'degraded')
-    .map(({ began, ended }) => {
-      const start = Math.max(Date.parse(began), now.value - dayMs)
-      return { date: new Date(start).toISOString().slice(0, 10), ms: (ended === null ? now.value : Date.parse(ended)) - start }
-    })
-    .filter(({ ms }) => ms > 0)
-  const reducedMs = reduced.reduce((sum, { ms }) => sum + ms, 0)
+  // Of the last 24 hours alone it is known when there were fewer or slow nodes, which may be at once.
+  const reduced = joinTimes(
+    incidents
+      .filter(({ state }) => state === 'degraded')
+      .map(({ began, ended }) => ({
+        began: Math.max(Date.parse(began), now.value - dayMs),
+        ended: ended === null ? now.value : Date.parse(ended),
+      }))
+      .filter(({ began, ended }) => began < ended),
+  )
+  const reducedMs = reduced.reduce((sum, { began, ended = now.value }) => sum + ended - began, 0)
+  const reducedDates = new Set(
+    reduced.flatMap(({ began, ended = now.value }) => [began, ended - 1].map(time => new Date(time).toISOString().slice(0, 10))),
+  )
   const days = [
-    ...[...new Set(reduced.map(({ date }) => date))]
+    ...[...reducedDates]
       .filter(date => !outageDays.some(day => day.date === date))
-      .map(date => ({ date, tone: 'warn', what: text.dayTones.warn })),
+      .map(date => ({ date, tone: 'warn', what: text.states.degraded })),
     ...outageDays.map(({ date, downSeconds, stalledSeconds }) => ({
       ...{ date, tone: downSeconds > 0 ? 'danger' : 'warn', what: formatAge((downSeconds + stalledSeconds) * 1_000) },
     })),
@@ -196,7 +200,7 @@ const Uptime = ({ network }: { readonly network: NetworkStatusJson }) => {
           : lost === 0
             ? reducedMs === 0
               ? text.noIncidents
-              : `${text.noOutages}; ${text.degradedFor} ${formatAge(reducedMs)}`
+              : `${text.noOutages}; ${text.degradedFor} ${formatAge(reducedMs)} ${text.ofLastDay}`
             : `${formatAge(lost * 1_000)} ${text.ofOutage}${isShort ? '' : `, ${formatShare(observed - lost, observed)} ${text.withoutOutage}`}`}
         {observed > 0 && unobserved > 0 && `; ${text.noCalls} ${formatNumber(unobserved)} ${unobserved === 1 ? text.day : text.days}`}
       </p>

@@ -5,7 +5,7 @@ import { useRequest } from '../request.ts'
 import { developerTexts } from './developer-texts.ts'
 import { Urls } from './endpoints.tsx'
 import { NetworkList, NetworksSummary } from './network-status.tsx'
-import { KeyChoice, keyOfAccount } from './key-choice.tsx'
+import { KeyChoice } from './key-choice.tsx'
 import { useKeyNames } from './key-names.ts'
 import { knownKeys, validKey } from './tab-key.ts'
 
@@ -15,7 +15,6 @@ export const Networks = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
   const keys = useKeyNames().byId
   const chosen = validKey()
-  const limits = chosen === undefined ? undefined : keyOfAccount(chosen, keys)?.networks
   return (
     <WhenLoaded from={networks} skeleton={<Skeleton height={28} />}>
       {found => (
@@ -25,16 +24,7 @@ export const Networks = () => {
             <KeyChoice keys={keys} />
           </div>
           <p class="lead">{chosen !== undefined ? text.withYourKey : knownKeys.value.length > 0 ? text.chooseKey : text.pasteKey}</p>
-          <NetworkList
-            networks={found}
-            detailsOf={network =>
-              limits?.length && !limits.includes(network.name) ? (
-                <p class="help">{text.notAllowed}</p>
-              ) : (
-                <Urls network={network} secret={chosen} />
-              )
-            }
-          />
+          <NetworkList networks={found} detailsOf={network => <Urls network={network} secret={chosen} keys={keys} />} />
         </>
       )}
     </WhenLoaded>

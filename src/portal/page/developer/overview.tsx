@@ -6,7 +6,7 @@ import type { AccountErrors, UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
 import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
-import { NotLoaded, WhenLoaded, WithCode } from '../components/controls.tsx'
+import { WhenLoaded } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Bar, Figure } from '../components/figure.tsx'
 import { Outcome } from '../components/request-facts.tsx'
@@ -30,11 +30,12 @@ import { followLink, navigate } from '../router.ts'
 import { Advice } from './advice.tsx'
 import { developerTexts } from './developer-texts.ts'
 import { needsForecast } from './account-banner.tsx'
-import { account, loadAccount } from './developer-session.ts'
+import { account } from './developer-session.ts'
 import { Endpoints } from './endpoints.tsx'
 import { NoCalls } from './first-run.tsx'
 import { isGuideOpen } from './tab-key.ts'
 import { StateBadge } from '../components/network-state.tsx'
+import { TextWithCode } from '../components/text-with-code.tsx'
 
 const text = developerTexts.overview
 
@@ -51,11 +52,8 @@ export const Overview = () => {
     return () => clearTimeout(timer)
   }, [used])
   if (current === undefined)
-    return connectionProblem.value === undefined ? (
-      <OverviewSkeleton />
-    ) : (
-      <NotLoaded retry={() => void loadAccount().catch(() => undefined)} />
-    )
+    // The whole page says why, and has it again by itself.
+    return connectionProblem.value === undefined ? <OverviewSkeleton /> : null
   const hasCalls = current.balance.used > 0 || current.hours.some(({ calls }) => calls > 0)
   return (
     <>
@@ -220,7 +218,7 @@ const WhatFailed = ({ since }: { readonly since: string }) => {
                   <span class="unseen"> {formatOutcome(outcome)}</span>
                 </a>
                 <p class="said">
-                  <WithCode text={messages[0]?.message ?? message} />
+                  <TextWithCode text={messages[0]?.message ?? message} />
                 </p>
                 <p class="help">
                   {methods.slice(0, maxMethods).map(({ method, calls }) => (

@@ -91,7 +91,7 @@ const OwnPlan = ({ account: { plan, hasOwnCredits, refusals }, networks }: PlanP
     <Figure
       label={text.forwarding}
       value={formatForwarding(plan)}
-      note={plan.forwarding ? `${text.onlyLogs} (${formatRefusal(refusals.unavailable)})` : formatRefusal(refusals.unavailable)}
+      note={plan.forwarding ? `${text.whichForwarded} (${formatRefusal(refusals.unavailable)})` : formatRefusal(refusals.unavailable)}
     />
     <Figure label={developerTexts.keys.rate} value={formatRate(plan, networks)} note={describeRate(plan, networks)} />
   </div>

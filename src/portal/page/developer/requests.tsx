@@ -4,7 +4,7 @@ import type { NetworkJson } from '../../routes/networks.ts'
 import type { RequestLogJson, RequestPageJson } from '../../routes/requests.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
-import { CopyCode, SearchField, WhenLoaded, WhileRead, WithCode } from '../components/controls.tsx'
+import { CopyCode, SearchField, WhenLoaded, WhileRead } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
@@ -14,6 +14,7 @@ import { Outcome, RequestFacts } from '../components/request-facts.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
+import { TextWithCode } from '../components/text-with-code.tsx'
 import { formatClock, formatLatency, formatNumber, formatOutcome, formatSeconds } from '../format.ts'
 import { get, request, useRequest } from '../request.ts'
 import { changeQuery, followLink, navigate, query, queryMember } from '../router.ts'
@@ -213,7 +214,7 @@ const RequestList = ({ page, nameOfKey }: RequestListProps) => {
                 <Outcome shown={row} />
                 {row.message !== null && (
                   <p class="help told" title={row.message}>
-                    <WithCode text={row.message} />
+                    <TextWithCode text={row.message} />
                   </p>
                 )}
               </>
@@ -289,7 +290,7 @@ const RequestDetails = ({ shown, keys, onClose }: RequestDetailsProps) => {
           <h3>{text.why}</h3>
           {message !== null && (
             <p data-testid="message">
-              <WithCode text={message} />
+              <TextWithCode text={message} />
             </p>
           )}
           <h3>{developerTexts.errors.advice}</h3>
@@ -384,9 +385,11 @@ const LogSettings = ({ log, onSaved, onClose }: LogSettingsProps) => {
   }
   return (
     <Dialog title={text.whatIsLogged} onClose={onClose}>
-      <p>
-        {developerTexts.calls} {whatIsLogged(log)} {text.rates} {text.perProcess} {text.always}
-      </p>
+      {log.isOffered && log.setting !== 'off' && (
+        <p>
+          {developerTexts.calls} {whatIsLogged(log)} {text.rates} {text.perProcess} {text.always}
+        </p>
+      )}
       <p>
         {text.keptAtMost} {text.neverLogged}
       </p>

@@ -87,14 +87,14 @@ export const Usage = () => {
         {shown =>
           shown.groups.length === 0 ? (
             <>
-              <Kept report={shown} />
+              <Kept report={shown} isOutdated={report.isOutdated} />
               <EmptyState icon="usage" title={text.none} actions={<TryCallLink />}>
                 {text.noneHelp}
               </EmptyState>
             </>
           ) : (
             <WhileRead from={report}>
-              <Kept report={shown} />
+              <Kept report={shown} isOutdated={report.isOutdated} />
               <Totals total={shown.total} />
               <UsageChart report={shown} measure={measure} nameOf={nameOf} />
               {measure === 'latency' && <GroupLatencies report={shown} nameOf={nameOf} />}
@@ -136,8 +136,13 @@ const billRows = ({ times, end, groups }: UsageAnswer, cellsOf: (key: string) =>
     parts.map(part => [times[0] ?? '', end, ...cellsOf(name), part.name, part.calls, part.credits, part.forwarded, part.failed]),
   )
 
+interface KeptProps extends Pick<UsageChartProps, 'report'> {
+  /** The range of the address is that of figures which are still being read. */
+  readonly isOutdated: boolean
+}
+
 /** Which days the figures are of, where that matters: of a month, and where the first ones are not kept any more. */
-const Kept = ({ report: { times, end, step, keptFrom } }: Pick<UsageChartProps, 'report'>) => {
+const Kept = ({ report: { times, end, step, keptFrom }, isOutdated }: KeptProps) => {
   const [from = '', last] = [times[0], new Date(Date.parse(end) - 1)]
   const isMonth = ['thisMonth', 'lastMonth'].includes(query.value.get('range') ?? '')
   const isRunning = Date.parse(end) > now.value
@@ -147,7 +152,8 @@ const Kept = ({ report: { times, end, step, keptFrom } }: Pick<UsageChartProps, 
     <>
       {!isMonth && isRunning && (
         <p class="lead">
-          {query.value.has('from') || asked === undefined ? `${developerTexts.calls} ${formatSince(from)}` : asked}. {text.running[step]}
+          {isOutdated || query.value.has('from') || asked === undefined ? `${developerTexts.calls} ${formatSince(from)}` : asked}.{' '}
+          {text.running[step]}
         </p>
       )}
       {isMonth && (
