@@ -1,6 +1,5 @@
 import cluster from 'node:cluster'
 import { resolve } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openFileWatch } from '../config/config-files.ts'
 import type { FileTexts, FileWatch } from '../config/config-files.ts'
 import { parseAcceptedGatewayConfig } from '../config/gateway-config.ts'
@@ -17,6 +16,7 @@ import { saveCompiledCode } from '../runtime/compile-cache.ts'
 import { collectGarbageOfStart, holdYoungGeneration } from '../runtime/gc-hints.ts'
 import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
+import { sleep } from '../util/async.ts'
 import { commandSummaries, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import {
@@ -78,7 +78,7 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   void stopRequested.then(() => {
     isStopping = true
   })
-  const gateway = await printStartupErrors(untilSignalsAreSeen(opening), message => {
+  const gateway = await printStartupErrors(untilSignalsAreSeen(opening, stopRequested), message => {
     if (!isStopping) err(message)
   })
   if (gateway === undefined) return isStopping ? exitCodes.ok : exitCodes.failed
@@ -96,13 +96,13 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   return exitCodes.ok
 }
 
-/**
- * A signal to all processes, as that of Ctrl-C, also ends the workers that are still starting. Node may report their exit before
- * the signal to this process, in the same turn of the event loop.
- */
-const untilSignalsAreSeen = <T>(opening: Promise<T>): Promise<T> =>
+/** The kernel may deliver a signal to another thread of this process, which runs later than the one that sees the exit of a worker. */
+const maxSignalDelayMs = 100
+
+/** A signal to all processes, as that of Ctrl-C, also ends the workers that are still starting: their exit may be seen before it. */
+const untilSignalsAreSeen = <T>(opening: Promise<T>, stopRequested: Promise<StopSignal>): Promise<T> =>
   opening.catch(async error => {
-    await nextTurn()
+    await Promise.race([stopRequested, sleep(systemClock, maxSignalDelayMs)])
     throw error
   })
 
