@@ -1,5 +1,6 @@
 import cluster from 'node:cluster'
 import { resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { openFileWatch } from '../config/config-files.ts'
 import type { FileTexts, FileWatch } from '../config/config-files.ts'
 import { parseAcceptedGatewayConfig } from '../config/gateway-config.ts'
@@ -16,7 +17,6 @@ import { saveCompiledCode } from '../runtime/compile-cache.ts'
 import { collectGarbageOfStart, holdYoungGeneration } from '../runtime/gc-hints.ts'
 import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
-import { sleep } from '../util/async.ts'
 import { commandSummaries, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import {
@@ -102,7 +102,8 @@ const maxSignalDelayMs = 100
 /** A signal to all processes, as that of Ctrl-C, also ends the workers that are still starting: their exit may be seen before it. */
 const untilSignalsAreSeen = <T>(opening: Promise<T>, stopRequested: Promise<StopSignal>): Promise<T> =>
   opening.catch(async error => {
-    await Promise.race([stopRequested, sleep(systemClock, maxSignalDelayMs)])
+    // Timers of the clock let the process end.
+    await Promise.race([stopRequested, delay(maxSignalDelayMs)])
     throw error
   })
 

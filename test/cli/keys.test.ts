@@ -200,8 +200,8 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
     /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
-    /^ID                NAME    PROJECT  KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS   RATE      EXPIRES  USED TODAY  LAST USED  CREATED                   STATE$/,
-    /^key_\w{12}  server           …\w{4}  devnet    all      all      all  no limit  no limit  never    -           -          20\S+Z  active$/,
+    /^ID                NAME    PROJECT  KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS   RATE      EXPIRES  USED TODAY  LAST USED  CREATED     STATE$/,
+    /^key_\w{12}  server           …\w{4}  devnet    all      all      all  no limit  no limit  never    -           -          20\d\d-\d\d-\d\d  active$/,
   ])
 })
 
