@@ -493,7 +493,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('text="No logged request is like this."')
     t.match(page.url(), /\?by=requests&key=key_\w+&outcome=slow$/)
     await page.goBack()
-    t.match(await page.locator('section[aria-label=Requests] td[data-label="Request ID"] a').first().textContent(), /^\w{6}…\w{6}$/)
+    t.match(await page.locator('section[aria-label=Requests] td[data-label="Request ID"] a').first().textContent(), /^\w{4}…\w{4}$/)
     await page.click('section[aria-label=Requests] td[data-label="Request ID"] a >> nth=0')
     await page.waitForSelector('h1:has-text("Requests")')
     await page.waitForSelector('section[aria-label=eth_getBalance]')

@@ -42,7 +42,7 @@ export const FailedCallsLink = ({ account, of = {}, children }: FailedCallsProps
   <Link to={`/operator/accounts/${account}?${new URLSearchParams({ by: 'requests', ...of })}`}>{children}</Link>
 )
 
-const shownEndChars = 6
+const shownEndChars = 4
 
 /** `7f3a91…c2d4e6`: many ids begin alike, or end alike. */
 const cutMiddle = (id: string): string =>
