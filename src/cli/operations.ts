@@ -4,7 +4,7 @@ import type { NumberSchema, Schema, StringSchema } from '../plugin/options-schem
 import { ApiError } from '../portal/api-errors.ts'
 import type { FlagForm, Operation, OperationServices, TextBlock } from '../portal/operations/operation.ts'
 import { printablePattern } from '../util/printable-text.ts'
-import type { IncidentsJson } from '../portal/operations/operation.ts'
+import type { IncidentsJson } from '../portal/operations/incident-schemas.ts'
 import { openMailer } from '../portal/mail/mailer.ts'
 import { createUsageQueries } from '../portal/queries/usage-queries.ts'
 import type { NetworkStatus } from '../server/network-status.ts'

@@ -5,7 +5,8 @@ import { isSubnet } from '../util/address-set.ts'
 import { isoTime, isoTimeOrNull } from '../util/dates.ts'
 import { didYouMean, formatAlternatives, formatSuggestion } from '../util/did-you-mean.ts'
 import { ApiError, invalidField } from './api-errors.ts'
-import { countOrNull, givenName, listOf, text, textOrNull, time, timeOrNull } from './openapi.ts'
+import { givenName } from './openapi.ts'
+import { countOrNull, listOf, text, textOrNull, time, timeOrNull } from './response-schemas.ts'
 
 const name = givenName('What people call the key.')
 

@@ -1,6 +1,6 @@
 import type { KeyRow } from '../store/store.ts'
 import { dayMs, hourMs, isoTimeOrNull } from '../util/dates.ts'
-import { countOrNull, timeOrNull } from './openapi.ts'
+import { countOrNull, timeOrNull } from './response-schemas.ts'
 import type { PortalServices } from './portal-services.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
 

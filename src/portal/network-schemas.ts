@@ -1,5 +1,5 @@
 import { networkStates, nodeConditions } from '../server/network-status.ts'
-import { count, object, time } from './openapi.ts'
+import { count, object, time } from './response-schemas.ts'
 
 // What developers and operators are both told of networks and nodes.
 

@@ -2,9 +2,9 @@ import { toJsonSchema } from '../config/schema.ts'
 import type { JsonSchema } from '../config/schema.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { maxNameChars } from '../services/accounts/account-fields.ts'
-import { changeAuthors } from '../services/accounts/change-history.ts'
 import { unprintable } from '../util/printable-text.ts'
 import { errorResponses, errorsOf, operationIdOf } from './openapi-names.ts'
+import { schemaRef } from './response-schemas.ts'
 import type { RouteBase } from './route.ts'
 
 /** A route, with who may use it. */
@@ -97,65 +97,3 @@ export const givenName = (description: string) =>
     label: `1 to ${maxNameChars} printable characters, not all of them invisible, without spaces at the ends`,
     description,
   }) as const
-
-// What the schemas of responses are made of.
-
-export const text = { type: 'string' }
-export const time = { type: 'string', format: 'date-time' }
-export const textOrNull = { type: ['string', 'null'] }
-export const timeOrNull = { type: ['string', 'null'], format: 'date-time' }
-export const count = { type: 'integer', minimum: 0 }
-export const countOrNull = { type: ['integer', 'null'], minimum: 0 }
-export const number = { type: 'number', minimum: 0 }
-export const numberOrNull = { type: ['number', 'null'], minimum: 0 }
-export const flag = { type: 'boolean' }
-export const failedByGateway = { ...count, description: 'Of `failed`: by the fault of nodes or of the gateway.' }
-export const listOf = (items: JsonSchema) => ({ type: 'array', items })
-
-/** An object that has all these members and no others. */
-export const object = (properties: Readonly<Record<string, JsonSchema>>): JsonSchema => ({
-  type: 'object',
-  properties,
-  required: Object.keys(properties),
-  additionalProperties: false,
-})
-
-/** An object that may lack the members that are not required. */
-export const partialObject = (properties: Readonly<Record<string, JsonSchema>>, required: readonly string[]): JsonSchema => ({
-  ...object(properties),
-  required,
-})
-
-/** Who has made a change. */
-export const authorSchema = object({ kind: { type: 'string', enum: changeAuthors }, name: text })
-
-export const accountRefSchema = object({ id: text, name: text })
-
-const milliseconds = { ...numberOrNull, description: 'Of successful calls, in ms; null without any.' }
-
-export const latencyProperties = { p50Ms: milliseconds, p95Ms: milliseconds, p99Ms: milliseconds } as const
-
-/** A schema of the document, by its name there. */
-export const schemaRef = (name: string): JsonSchema => ({ $ref: `#/components/schemas/${name}` })
-
-export const errorSchema = object({
-  error: {
-    type: 'object',
-    properties: { code: text, message: text, field: { type: 'string', description: 'The member of the request that is wrong.' } },
-    required: ['code', 'message'],
-    additionalProperties: false,
-  },
-})
-
-/** One day of an account. */
-export const balanceProperties = {
-  day: { type: 'string', format: 'date' },
-  limit: { ...countOrNull, description: 'Credits of the day; null where gateway.yaml does not have the plan of the account.' },
-  used: { ...count, description: 'Credits that counted calls have cost.' },
-  held: { ...count, description: 'Credits that gateways have leased, and not used yet.' },
-  forfeited: { ...count, description: 'Credits that gateways had leased when they died.' },
-  left: { ...countOrNull, description: 'Credits that are neither used, held nor forfeited; null without a limit.' },
-  resetAt: time,
-} as const
-
-export const balanceSchema = object(balanceProperties)

@@ -1,6 +1,6 @@
 import type { JsonSchema } from '../config/schema.ts'
+import { openApiDocument } from './openapi.ts'
 import {
-  openApiDocument,
   accountRefSchema,
   balanceSchema,
   count,
@@ -19,22 +19,24 @@ import {
   timeOrNull,
   partialObject,
   schemaRef,
-} from './openapi.ts'
+} from './response-schemas.ts'
 import { lastHeadSchema, networkStateSchema } from './network-schemas.ts'
 import { personProperties } from './people/person-json.ts'
 import { accountStates } from '../services/accounts/account-state.ts'
 import { changeSchemas } from './operations/change-operations.ts'
 import { listedSessionSchema } from './routes/sessions.ts'
 import { emailConfirmationSchema } from './routes/email-confirmations.ts'
+import { identitySchema } from './routes/oidc.ts'
+import { requestSchemas } from './routes/requests.ts'
 import { errorResponses } from './openapi-names.ts'
 import type { PortalServices } from './portal-services.ts'
 import type { AnyRoute } from './route.ts'
+import { signInChoiceSchema } from './people/proven-addresses.ts'
 import { isHttps, sessionCookieName } from './people/sessions.ts'
 import { alertsShape, webhookTestSchema } from './alerts/manage-alerts.ts'
 import { degradedBecause } from './alerts/network-incidents.ts'
 import { keyProperties } from './key-settings.ts'
 import { keyUseProperties } from './key-use.ts'
-import { requestProperties } from './request-json.ts'
 
 export const portalCookieName = 'tollgate'
 
@@ -76,14 +78,6 @@ const eventsOperation: JsonSchema = {
 }
 
 const person = object(personProperties)
-
-const signInChoice = object({
-  token: { type: 'string', description: 'Send it again with what was chosen, to POST /session.' },
-  email: text,
-  account: { ...textOrNull, description: 'The account that the address has already: nobody joins another one with it.' },
-  invitations: listOf(object({ id: text, account: text, inviter: text, role: personProperties.role, expires: time })),
-  signUp: { type: 'boolean', description: 'Whether the address may make an account of its own.' },
-})
 
 const key = { ...keyProperties, ...keyUseProperties }
 
@@ -174,14 +168,6 @@ const statistics = {
 const parts = { ...listOf(object(statistics)), description: 'By the dimension `and`; empty without one.' }
 const series = object({ ...statistics, points, parts })
 
-const requestLog = {
-  setting: { type: 'string', enum: ['on', 'withoutParams', 'off'] },
-  isOffered: { type: 'boolean', description: 'Whether the operator has requests logged.' },
-  offersParams: { type: 'boolean', description: 'Whether the operator has parameters stored.' },
-  slowMs: { ...number, description: 'A call that takes so long is slow.' },
-  retentionHours: number,
-}
-
 const refusal = object({ status: { ...count, description: 'Of HTTP.' }, code: { type: 'integer', description: 'Of JSON-RPC.' } })
 
 const planSchema = object({
@@ -200,7 +186,7 @@ const responseSchemas = {
   ListedSession: listedSessionSchema,
   ...changeSchemas,
   Session: object({ person, account: accountRefSchema }),
-  SignInChoice: signInChoice,
+  SignInChoice: signInChoiceSchema,
   Person: person,
   EmailConfirmation: emailConfirmationSchema,
   Account: object({
@@ -239,22 +225,7 @@ const responseSchemas = {
     groups: listOf(series),
     total: series,
   }),
-  RequestLog: object(requestLog),
-  RequestPage: object({
-    log: object(requestLog),
-    requests: listOf(object(requestProperties)),
-    requestCount: { ...count, description: 'All requests that were asked for.' },
-    offset: { ...count, description: 'So many of them are newer than those of the response.' },
-    calls: {
-      ...countOrNull,
-      description: 'All calls of the time that the filters include, logged or not; null for `slow` ones, and with `search`.',
-    },
-    next: { ...textOrNull, description: '`after` of the next request; null at the end.' },
-    outcomes: listOf(object({ outcome: text, requests: count })),
-    methods: { ...listOf(text), description: 'Of all logged requests of the time, the most frequent first.' },
-    networks: listOf(text),
-    keys: { ...listOf(text), description: 'Ids.' },
-  }),
+  ...requestSchemas,
   AccountErrors: object({
     calls: { ...count, description: 'All calls that the filters include, with any outcome.' },
     errors: listOf(schemaRef('ErrorCount')),
@@ -336,6 +307,6 @@ const responseSchemas = {
     ['name', 'credits', 'params'],
   ),
   AccessToken: object(accessToken),
-  Identity: object({ id: text, issuer: { type: 'string', description: 'The URL of the provider.' }, linked: time }),
+  Identity: identitySchema,
   NewAccessToken: object({ ...accessToken, token: { type: 'string', description: 'The token. It is not shown again.' } }),
 } as const satisfies Readonly<Record<string, JsonSchema>>

@@ -13,6 +13,7 @@ import type { OutageHistory } from './alerts/outage-days.ts'
 import { ApiError } from './api-errors.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { Brand } from './brand.ts'
+import type { NodeIncidents } from './operator/node-incidents.ts'
 import type { OidcProvider } from './people/oidc-provider.ts'
 import { authorOf } from './people/people.ts'
 import type { Person } from './people/people.ts'
@@ -40,24 +41,6 @@ export interface PortalNetwork {
   readonly rateLimits: NetworkRateLimits | null
 }
 
-/** What kept calls from nodes and networks, as operators see it. */
-export interface IncidentLog {
-  /** Whoever shows states records what they show. */
-  recordStates(networks: readonly NetworkStatus[]): void
-  /** Of a network, or of all; without a node, of all of the network. Times in ms since 1970. */
-  list(network?: string): readonly {
-    /** Undefined: the gateway. */
-    readonly network: string | undefined
-    readonly node: string | undefined
-    readonly kind: string
-    readonly class: string
-    readonly text: string
-    readonly severity: 'critical' | 'warning' | 'info'
-    readonly began: number
-    readonly ended: number | undefined
-  }[]
-}
-
 /** What the routes of the portal work with. */
 export interface PortalServices {
   readonly store: LazyStore
@@ -71,7 +54,7 @@ export interface PortalServices {
   /** How the networks and their nodes are, as operators are told too. Nodes are not asked for it. */
   networkStatuses(): MaybePromise<readonly NetworkStatus[]>
   /** What nodes and networks had in the last day. */
-  incidents(): Promise<IncidentLog>
+  incidents(): Promise<Pick<NodeIncidents, 'recordStates' | 'list'>>
   /** The outages of networks of the last 90 days. */
   readonly outageHistory: OutageHistory
   readonly limits: PortalLimits

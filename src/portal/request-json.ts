@@ -3,7 +3,7 @@ import type { StoredRequest } from '../store/request-log-store.ts'
 import type { AccountRow } from '../store/store.ts'
 import { successOutcome } from '../store/usage-store.ts'
 import { isoTime } from '../util/dates.ts'
-import { count, countOrNull, flag, number, text, textOrNull, time } from './openapi.ts'
+import { count, countOrNull, flag, number, text, textOrNull, time } from './response-schemas.ts'
 import { adviceOf, refusalOf } from './outcome-advice.ts'
 
 /** Does the account have parameters, and the messages of errors, logged? */

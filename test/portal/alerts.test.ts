@@ -431,6 +431,7 @@ class SeenIncidents {
       class: 'all',
       text: 'no node can be used',
       severity: 'critical' as const,
+      times: 1,
     }
     this.#incidents = [{ ...network, began: clock.now(), ended: undefined, ...incident }, ...this.#incidents]
   }
@@ -1070,7 +1071,7 @@ t.test('callers of a network are told of its outages, also from before a restart
   const now = Date.UTC(2026, 0, 15, 0, 30)
   const minuteMs = 60_000
   const logged = (kind: string, began: number, ended: number | undefined, node: string | null = 'a') => ({
-    ...{ network: 'devnet', node: node ?? undefined, kind, class: 'all', text: 'secret', severity: 'warning' as const },
+    ...{ network: 'devnet', node: node ?? undefined, kind, class: 'all', text: 'secret', severity: 'warning' as const, times: 1 },
     ...{ began: now - began * minuteMs, ended: ended === undefined ? undefined : now - ended * minuteMs },
   })
   const day = Math.floor(now / dayMs)

@@ -1,5 +1,5 @@
 import { nodeReasons } from '../../services/node-reasons.ts'
-import type { IncidentLog } from '../portal-services.ts'
+import type { NodeIncidents } from '../operator/node-incidents.ts'
 import { isOutageKind } from './network-outages.ts'
 import { joinTimes } from '../../util/time-spans.ts'
 import type { TimeSpan } from '../../util/time-spans.ts'
@@ -8,7 +8,7 @@ import type { RecordedDay, SeenOutage } from './outage-days.ts'
 
 // What the callers of a network are told of its last day. Nodes are the operator's: of them it is said alone that there were fewer, or slow ones.
 
-type LoggedIncident = ReturnType<IncidentLog['list']>[number]
+type LoggedIncident = ReturnType<NodeIncidents['list']>[number]
 
 /** Outages, and times in which calls had fewer nodes than usual (`nodes`), or some took far longer than others (`slow`). */
 export interface NetworkIncident extends TimeSpan {

@@ -2,31 +2,19 @@ import { isoTime } from '../../util/dates.ts'
 import type { SendMail } from '../mail/mailer.ts'
 import { randomId } from '../people/random-tokens.ts'
 import { mailOutcome } from './delivery-attempts.ts'
-import type { DeliveryChannel } from './delivery-records.ts'
 import { describeTest, formatMessage } from './message-format.ts'
 import { operatorTarget } from './operator-alerts.ts'
 import type { OperatorReceivers } from './operator-alerts.ts'
 import { sendWebhookMessage } from './webhook-message.ts'
 import type { WebhookTester } from './webhook-message.ts'
-import type { DeliveryOutcome } from './webhook-request.ts'
 
 interface OperatorAlertTester extends Omit<WebhookTester, 'allowedSubnets'> {
   /** Undefined without a mail server. */
   readonly sendMail: SendMail | undefined
 }
 
-/** How the message to one receiver of `portal.operatorAlerts` ended. */
-export interface ReceiverTestJson extends DeliveryOutcome {
-  readonly channel: DeliveryChannel
-  /** The address, or the name of the webhook. */
-  readonly receiver: string
-}
-
-/** Sends a test message to each receiver, once. Rejects where the store fails. */
-export const testOperatorAlerts = async (
-  sender: OperatorAlertTester,
-  { mail, webhooks }: Pick<OperatorReceivers, 'mail' | 'webhooks'>,
-): Promise<readonly ReceiverTestJson[]> => {
+/** Sends a test message to each receiver, once; resolves with how each ended. Rejects where the store fails. */
+export const testOperatorAlerts = async (sender: OperatorAlertTester, { mail, webhooks }: Pick<OperatorReceivers, 'mail' | 'webhooks'>) => {
   const { clock, brand, sendMail } = sender
   const text = describeTest('operators', brand)
   const message = { type: 'test', timestamp: isoTime(clock.now()), data: {} } as const

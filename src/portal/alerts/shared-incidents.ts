@@ -1,10 +1,10 @@
-import type { ChangeAuthor } from '../../services/accounts/change-history.ts'
 import type { Clock } from '../../services/clock.ts'
 import { neverExpires } from '../../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
 import { toJson } from '../../util/json.ts'
-import type { IncidentLog } from '../portal-services.ts'
+import type { Acknowledgment } from '../operations/incident-schemas.ts'
+import type { NodeIncidents } from '../operator/node-incidents.ts'
 import type { OperatorAlert } from './delivery-records.ts'
 import { operatorsId } from './webhook-signature.ts'
 
@@ -18,14 +18,6 @@ export type SharedIncident = OperatorAlert['data'] & {
   readonly record: StoredRecord
 }
 
-/** An operator looks after an incident: operators of all gateways on the store see that, until it has ended. */
-export interface Acknowledgment {
-  readonly by: ChangeAuthor
-  /** ISO 8601. */
-  readonly at: string
-  readonly note: string | null
-}
-
 /** What comes back within this time, at any gateway, has not ended. A gateway with many accounts reports every 60 s (maxRestMs of rounds). */
 export const endedAfterMs = 120_000
 /** Written anew no more often while an incident lasts. */
@@ -37,7 +29,7 @@ export interface SharedIncidentsOptions {
   readonly store: Pick<RecordStore, 'addRecord' | 'replaceRecord' | 'records'>
   readonly clock: Pick<Clock, 'now'>
   /** What this gateway sees. */
-  incidents(): Promise<Pick<IncidentLog, 'list'>>
+  incidents(): Promise<Pick<NodeIncidents, 'list'>>
 }
 
 /** Each gateway reports into the store what it sees: so an incident is one for all of them, and has ended when none sees it any more. */

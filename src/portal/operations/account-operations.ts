@@ -1,5 +1,4 @@
 import { readBalance, removedPlanLabel } from '../../services/account-reports.ts'
-import type { Balance } from '../../services/account-reports.ts'
 import { accountCredits, accountLabel, accountName, accountPlan, suspensionReason } from '../../services/accounts/account-fields.ts'
 import { deleteAccount, prepareDeletion, resumeChange } from '../../services/accounts/account-deletion.ts'
 import { accountState, accountStates } from '../../services/accounts/account-state.ts'
@@ -25,10 +24,11 @@ import {
   textOrNull,
   time,
   timeOrNull,
-} from '../openapi.ts'
+} from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { findInvitationsTo } from '../people/invitations.ts'
 import { findPersonByEmail, firstPersonName, getOrAddPerson, listVerifiedOwners } from '../people/people.ts'
-import { defineOperation } from './operation.ts'
+import { defineOperation, tableOr } from './operation.ts'
 import type { OperationServices } from './operation.ts'
 
 export const accountId = { type: 'string', description: 'The name or the id of the account.' } as const
@@ -56,34 +56,6 @@ const accountJson = (row: AccountRow) => ({
 
 export type AccountJson = ReturnType<typeof accountJson>
 
-/** What came of the calls of this hour, which may just have begun, and of the one before. */
-interface LastCalls {
-  /** ISO 8601. */
-  readonly from: string
-  readonly calls: number
-  /** Of those that failed: by the fault of nodes or of the gateway first, then by their number. */
-  readonly failures: readonly { readonly outcome: string; readonly byGateway: boolean; readonly calls: number }[]
-}
-
-/** With the credits of today, and what the plan has; null where gateway.yaml no longer has it. */
-export interface AccountWithBalance extends AccountJson {
-  readonly balance: Balance
-  readonly lastCalls: LastCalls
-  readonly ofPlan: { readonly dailyCredits: number; readonly rate: number | null; readonly burst: number | null } | null
-}
-
-/** With the credits of today that its counted calls have cost. */
-export interface ListedAccount extends AccountJson {
-  readonly used: number
-}
-
-/** A part of the accounts. */
-export interface AccountPageJson {
-  readonly accounts: readonly ListedAccount[]
-  /** `after` of the next request; null at the end. */
-  readonly next: string | null
-}
-
 const account = {
   id: text,
   name: text,
@@ -95,7 +67,7 @@ const account = {
   suspensionReason: textOrNull,
   deleteAt: timeOrNull,
   created: time,
-}
+} as const
 
 /** What the operations return, by the name in the OpenAPI document. */
 export const accountSchemas = {
@@ -133,6 +105,15 @@ export const accountSchemas = {
     },
   }),
 } as const
+
+export type AccountWithBalance = JsonOf<typeof accountSchemas.AccountWithBalance>
+
+export type AccountPageJson = JsonOf<typeof accountSchemas.AccountPage>
+
+/** With the credits of today that its counted calls have cost. */
+export type ListedAccount = AccountPageJson['accounts'][number]
+
+type LastCalls = AccountWithBalance['lastCalls']
 
 /** The account with this name or id. Rejects with ApiError. */
 export const findAccount = async ({ store }: Pick<OperationServices, 'store'>, idOrName: string): Promise<AccountRow> => {
@@ -299,15 +280,15 @@ export const accountOperations = [
       fixed: { after: '', limit: Infinity },
       json: ({ accounts }) => accounts,
       text: ({ accounts }, { search, state }, { commandLine }) =>
-        accounts.length > 0
-          ? [{ columns: ['NAME', 'PLAN', 'CREDITS', 'USED', 'LABEL', 'ID', 'CREATED', 'STATE'], rows: accounts.map(toCells) }]
-          : [
-              state !== undefined
-                ? `no accounts are ${state}`
-                : search === ''
-                  ? `no accounts yet: ${commandLine('accounts add NAME --plan PLAN')}`
-                  : `no accounts with "${search}"`,
-            ],
+        tableOr(
+          state !== undefined
+            ? `no accounts are ${state}`
+            : search === ''
+              ? `no accounts yet: ${commandLine('accounts add NAME --plan PLAN')}`
+              : `no accounts with "${search}"`,
+          ['NAME', 'PLAN', 'CREDITS', 'USED', 'LABEL', 'ID', 'CREATED', 'STATE'],
+          accounts.map(toCells),
+        ),
     },
   }),
   defineOperation({

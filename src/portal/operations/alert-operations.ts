@@ -11,42 +11,26 @@ import {
 import type { AlertsJson } from '../alerts/manage-alerts.ts'
 import { deliveryChannels, deliveryStates } from '../alerts/delivery-records.ts'
 import { describeReceivers } from '../alerts/operator-receivers.ts'
-import type { OperatorReceiverJson } from '../alerts/operator-receivers.ts'
 import { testOperatorAlerts } from '../alerts/operator-test-messages.ts'
-import type { ReceiverTestJson } from '../alerts/operator-test-messages.ts'
 import { testWebhook } from '../alerts/webhook-message.ts'
 import { invalidField } from '../api-errors.ts'
 import { problemSeverities } from '../../services/plugin-problems.ts'
-import { flag, listOf, object, schemaRef, text, textOrNull, time } from '../openapi.ts'
+import { flag, listOf, object, schemaRef, text, textOrNull, time } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { noAlertReceivers } from '../state-labels.ts'
 import { accountId, findAccount, onlyId } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices, TextBlock } from './operation.ts'
 
-export interface ReceiversJson {
-  /** Whether anything is sent at all. */
-  readonly enabled: boolean
-  readonly receivers: readonly OperatorReceiverJson[]
-}
-
-export interface ReceiverTestsJson {
-  readonly tests: readonly ReceiverTestJson[]
-}
-
 /** In place of thresholds or of a URL. */
 const noneKeyword = 'none'
-
-/** With whether anything is sent at all. */
-interface OperatorAlertsJson extends AlertsJson {
-  readonly enabled: boolean
-}
 
 const shape = {
   ...alertsShape,
   enabled: { ...flag, description: 'Whether alerts are sent: gateways with `listen.portal` send them.' },
-}
+} as const
 
-const receiver = { ...text, description: 'The address, or the name of the webhook.' }
+const receiver = { ...text, description: 'The address, or the name of the webhook.' } as const
 
 /** What the operations return, by the name in the OpenAPI document. */
 export const alertSchemas = {
@@ -90,10 +74,16 @@ export const alertSchemas = {
   }),
 } as const
 
-const readAlerts = async ({ store, config }: OperationServices, account: string): Promise<OperatorAlertsJson> => ({
+export type ReceiversJson = JsonOf<typeof alertSchemas.Receivers>
+
+export type ReceiverTestsJson = JsonOf<typeof alertSchemas.ReceiverTests>
+
+const readAlerts = async ({ store, config }: OperationServices, account: string) => ({
   ...(await alertsJson(store, account)),
   enabled: config.listen.portal !== undefined,
 })
+
+type OperatorAlertsJson = Awaited<ReturnType<typeof readAlerts>>
 
 export const alertOperations = [
   defineOperation({
@@ -236,7 +226,7 @@ export const alertOperations = [
 
 const notEnabled = 'No alerts are sent: gateways with this configuration have no dashboard; set `listen.portal` in gateway.yaml.'
 
-const testTable = (tests: readonly ReceiverTestJson[]) => ({
+const testTable = (tests: ReceiverTestsJson['tests']) => ({
   columns: ['TO', 'RECEIVER', 'RESULT'],
   rows: tests.map(({ channel, receiver, status }) => [channel, receiver, status]),
 })

@@ -3,8 +3,8 @@ import type { Change } from '../../services/accounts/change-history.ts'
 import type { Store } from '../../store/store.ts'
 import { isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
-import { accountRefSchema, authorSchema, count, listOf, object, partialObject, schemaRef, time } from '../openapi.ts'
-import { defineOperation } from './operation.ts'
+import { accountRefSchema, authorSchema, count, listOf, object, partialObject, schemaRef, time } from '../response-schemas.ts'
+import { defineOperation, tableOr } from './operation.ts'
 
 /** What the operation returns, by the name in the OpenAPI document. */
 export const changeSchemas = {
@@ -115,9 +115,11 @@ export const changeOperations = [
       json: ({ changes }) => changes,
       csv: ({ changes }) => ({ columns: titles, rows: changes.map(toCells) }),
       text: ({ month, changes }) =>
-        changes.length === 0
-          ? [`no changes in ${month}`]
-          : [{ columns: titles.map(title => title.toUpperCase()), rows: changes.map(toCells) }],
+        tableOr(
+          `no changes in ${month}`,
+          titles.map(title => title.toUpperCase()),
+          changes.map(toCells),
+        ),
     },
   }),
 ]

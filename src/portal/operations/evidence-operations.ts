@@ -3,9 +3,10 @@ import { clearEvidence, findEvidence, toEvidenceSummary } from '../../services/e
 import type { Evidence, EvidenceSummary } from '../../services/evidence.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
 import { ApiError } from '../api-errors.ts'
-import { count, flag, listOf, object, schemaRef, text, time } from '../openapi.ts'
+import { count, flag, listOf, object, schemaRef, text, time } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { findNode } from './node-operations.ts'
-import { defineOperation } from './operation.ts'
+import { defineOperation, tableOr } from './operation.ts'
 
 const summary = {
   id: text,
@@ -18,7 +19,7 @@ const summary = {
     ...flag,
     description: 'The result does not fit the header of its block, on which upstreams agree. False: it contradicts itself.',
   },
-}
+} as const
 
 /** What the operations return, by the name in the OpenAPI document. */
 export const evidenceSchemas = {
@@ -35,18 +36,16 @@ export const evidenceSchemas = {
   ClearedEvidence: object({ cleared: count }),
 } as const
 
-const toJson = ({ time: ms, upstream, isProven, ...summary }: EvidenceSummary) => ({
+export type EvidenceListJson = JsonOf<typeof evidenceSchemas.EvidenceList>
+
+export type EvidenceSummaryJson = EvidenceListJson['evidence'][number]
+
+const toJson = ({ time: ms, upstream, isProven, ...summary }: EvidenceSummary): EvidenceSummaryJson => ({
   ...summary,
   time: isoTime(ms),
   node: upstream,
   proven: isProven,
 })
-
-export type EvidenceSummaryJson = ReturnType<typeof toJson>
-
-export interface EvidenceListJson {
-  readonly evidence: readonly EvidenceSummaryJson[]
-}
 
 const detailsOf = (found: Evidence) => {
   const { methodClass, request, answer, answerBytes, answerSha256, header } = found
@@ -78,14 +77,11 @@ export const evidenceOperations = [
     command: {
       flags: { network: { placeholder: 'NAME' }, node: { placeholder: 'NAME' }, hours: { placeholder: 'N' } },
       text: ({ evidence }) =>
-        evidence.length === 0
-          ? ['no node has been found wrong']
-          : [
-              {
-                columns: ['ID', 'TIME', 'NETWORK', 'NODE', 'METHOD', 'WHAT'],
-                rows: evidence.map(each => [each.id, each.time, each.network, each.node, each.method, each.cause]),
-              },
-            ],
+        tableOr(
+          'no node has been found wrong',
+          ['ID', 'TIME', 'NETWORK', 'NODE', 'METHOD', 'WHAT'],
+          evidence.map(each => [each.id, each.time, each.network, each.node, each.method, each.cause]),
+        ),
     },
   }),
   defineOperation({

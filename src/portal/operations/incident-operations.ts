@@ -5,49 +5,16 @@ import { acknowledgeIncidents, isOfSubject, unacknowledgeIncidents } from '../al
 import type { AcknowledgedSubject } from '../alerts/shared-incidents.ts'
 import { ApiError } from '../api-errors.ts'
 import { nameOfKind } from '../state-labels.ts'
-import { authorSchema, count, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { count, object, schemaRef } from '../response-schemas.ts'
 import { findNetwork, findNode } from './node-operations.ts'
-import { defineOperation, incidentSeverities } from './operation.ts'
-import type { IncidentJson, IncidentsJson, OperationServices } from './operation.ts'
-
-const acknowledgmentProperties = {
-  by: { ...authorSchema, description: 'The operator who looks after it.' },
-  at: time,
-  note: textOrNull,
-} as const
-
-export const acknowledgmentOrNull = { oneOf: [object(acknowledgmentProperties), { type: 'null' }] } as const
+import { acknowledgmentProperties, incidentsSchema } from './incident-schemas.ts'
+import type { IncidentJson } from './incident-schemas.ts'
+import { defineOperation, tableOr } from './operation.ts'
+import type { OperationServices } from './operation.ts'
 
 /** What the operations return, by the name in the OpenAPI document. */
 export const incidentSchemas = {
-  Incidents: object({
-    since: { ...time, description: 'What ended before is not kept; nor is anything from before the start of this gateway.' },
-    incidents: {
-      ...listOf(
-        object({
-          network: { ...textOrNull, description: 'Null: the gateway.' },
-          node: { ...textOrNull, description: 'Null: the network, or the gateway.' },
-          kind: {
-            ...text,
-            description:
-              'A state of the network, or `notUsable`, or a reason of the node; a plugin and its problem, such as `verify beacon-behind`; of the gateway `store` and an outage of the store, such as `store unreachable`, or the name of an alert rule in deploy/prometheus/alerts.yaml.',
-          },
-          class: { ...text, description: 'Of methods; `all` for every class.' },
-          text: { ...text, description: 'Why.' },
-          severity: {
-            type: 'string',
-            enum: incidentSeverities,
-            description: '`critical`: callers notice, or an answer was proven wrong. `info`: no alert to operators is sent.',
-          },
-          began: time,
-          ended: { ...timeOrNull, description: 'Null while it lasts.' },
-          times: { ...count, description: 'How often: what comes back within a minute is one incident.' },
-          acknowledged: { ...acknowledgmentOrNull, description: 'Null where nobody looks after it, and once it has ended.' },
-        }),
-      ),
-      description: 'Those that last come first, then the newest: 500 at most.',
-    },
-  }),
+  Incidents: incidentsSchema,
   Acknowledged: object({
     ...acknowledgmentProperties,
     incidents: { ...count, description: 'Those that last; 0: there was nothing to acknowledge.' },
@@ -73,13 +40,15 @@ export const incidentOperations = [
       properties: { network: { type: 'string', description: 'Only those of this network.' } },
     },
     output: schemaRef('Incidents'),
-    run: ({ network }, services): Promise<IncidentsJson> => services.readIncidents(network),
+    run: ({ network }, services) => services.readIncidents(network),
     command: {
       flags: { network: { placeholder: 'NAME' } },
       text: ({ incidents }) =>
-        incidents.length === 0
-          ? ['nothing has kept calls from a node, as far as the gateway has run']
-          : [{ columns: ['BEGAN', 'ENDED', 'TIMES', 'NETWORK', 'NODE', 'WHAT', 'WHY', 'ACKNOWLEDGED BY'], rows: incidents.map(toCells) }],
+        tableOr(
+          'nothing has kept calls from a node, as far as the gateway has run',
+          ['BEGAN', 'ENDED', 'TIMES', 'NETWORK', 'NODE', 'WHAT', 'WHY', 'ACKNOWLEDGED BY'],
+          incidents.map(toCells),
+        ),
     },
   }),
   defineOperation({

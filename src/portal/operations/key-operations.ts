@@ -6,9 +6,9 @@ import { ApiError } from '../api-errors.ts'
 import { checkResumable, keyJson, keyProperties, keySettings, noRateKeyword, toKeyChange, toRateChange } from '../key-settings.ts'
 import type { KeySettings } from '../key-settings.ts'
 import { keyUseJson, keyUseProperties, readLastUses } from '../key-use.ts'
-import { accountRefSchema, listOf, object, schemaRef, text, timeOrNull } from '../openapi.ts'
+import { accountRefSchema, listOf, object, schemaRef, text, timeOrNull } from '../response-schemas.ts'
 import { accountId, findAccount } from './account-operations.ts'
-import { defineOperation } from './operation.ts'
+import { defineOperation, tableOr } from './operation.ts'
 import type { OperationServices, TextBlock } from './operation.ts'
 import { toPositiveDuration } from './positive-duration.ts'
 
@@ -183,17 +183,14 @@ export const keyOperations = [
     command: {
       positionals: { ending: 'ENDING' },
       text: (keys, { ending }) =>
-        keys.length === 0
-          ? [`no key ends in ${ending}`]
-          : [
-              {
-                columns: ['ACCOUNT', 'ID', 'NAME', 'KEY', 'CREATED', 'STATE'],
-                rows: keys.map(({ account, id: keyId, name, hint, created, state }) => [
-                  ...[account.name, keyId, name, `…${hint}`],
-                  ...[created.slice(0, 10), state],
-                ]),
-              },
-            ],
+        tableOr(
+          `no key ends in ${ending}`,
+          ['ACCOUNT', 'ID', 'NAME', 'KEY', 'CREATED', 'STATE'],
+          keys.map(({ account, id: keyId, name, hint, created, state }) => [
+            ...[account.name, keyId, name, `…${hint}`],
+            ...[created.slice(0, 10), state],
+          ]),
+        ),
     },
   }),
   defineOperation({

@@ -1,14 +1,9 @@
 import type { NewChange } from '../../services/accounts/change-history.ts'
 import { logLevels } from '../../services/log-settings.ts'
-import type { LogLevel } from '../../services/log-settings.ts'
 import { StoreError } from '../../store/store.ts'
-import { object, schemaRef } from '../openapi.ts'
+import { object, schemaRef } from '../response-schemas.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
-
-interface LogLevelJson {
-  readonly level: LogLevel
-}
 
 export const logLevelSchema = { type: 'string', enum: logLevels, description: 'The least level of lines that are written.' } as const
 
@@ -23,7 +18,7 @@ export const logLevelOperations = [
     summary: 'The log level of all processes of this gateway.',
     input: { type: 'object', properties: {} },
     output: schemaRef('LogLevel'),
-    run: async (_input, services): Promise<LogLevelJson> => ({ level: await services.readLogLevel() }),
+    run: async (_input, services) => ({ level: await services.readLogLevel() }),
     command: { text: ({ level }) => [level] },
   }),
   defineOperation({
@@ -33,7 +28,7 @@ export const logLevelOperations = [
     summary: 'Sets the log level of all processes of this gateway, until it is restarted or the option `log` changes.',
     input: { type: 'object', properties: { level: logLevelSchema }, required: ['level'] },
     output: schemaRef('LogLevel'),
-    async run({ level }, services): Promise<LogLevelJson> {
+    async run({ level }, services) {
       const from = await services.readLogLevel()
       if (from === level) return { level }
       await services.setLogLevel(level)

@@ -11,7 +11,19 @@ import { ApiError } from '../api-errors.ts'
 import { lastHeadSchema, networkStateSchema, nodeConditionSchema } from '../network-schemas.ts'
 import { classesLost } from '../nodes-left.ts'
 import { nodeConditionLabels } from '../state-labels.ts'
-import { authorSchema, count, countOrNull, flag, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import {
+  authorSchema,
+  count,
+  countOrNull,
+  flag,
+  listOf,
+  object,
+  schemaRef,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+} from '../response-schemas.ts'
 import { defineOperation } from './operation.ts'
 import type { NodesView, OperationServices } from './operation.ts'
 import { toPositiveDuration } from './positive-duration.ts'

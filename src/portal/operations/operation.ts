@@ -5,13 +5,12 @@ import type { RecordedAccounts } from '../../services/accounts/recorded-accounts
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { Log } from '../../services/log.ts'
 import type { LogLevel } from '../../services/log-settings.ts'
-import { problemSeverities } from '../../services/plugin-problems.ts'
 import type { MaybePromise } from '../../util/async.ts'
-import type { Acknowledgment } from '../alerts/shared-incidents.ts'
 import type { PortalServices } from '../portal-services.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import type { UsageQueries } from '../queries/usage-queries.ts'
 import type { RouteBase } from '../route.ts'
+import type { IncidentsJson } from './incident-schemas.ts'
 
 /** What operations work with, whoever asks for them; plans and the log of requests as of now. */
 export interface OperationServices extends Pick<PortalServices, 'store' | 'plans' | 'requestLog' | 'sendMail' | 'clock' | 'version'> {
@@ -39,33 +38,6 @@ export interface NodesView {
   readonly networks: readonly NetworkStatus[]
   /** False where no gateway answers: the names are those of the configuration, and nothing else is known. */
   readonly isLive: boolean
-}
-
-/** What kept calls from nodes, as far as the gateway that is asked has run. */
-export interface IncidentsJson {
-  /** What ended before is not kept. */
-  readonly since: string
-  readonly incidents: readonly IncidentJson[]
-}
-
-/** `info`: nobody needs to be told. The node gets fewer calls, or an operator has drained it. */
-export const incidentSeverities = [...problemSeverities, 'info'] as const
-
-export type IncidentSeverity = (typeof incidentSeverities)[number]
-
-export interface IncidentJson {
-  /** Null: the gateway. */
-  readonly network: string | null
-  readonly node: string | null
-  readonly kind: string
-  readonly class: string
-  readonly text: string
-  readonly severity: IncidentSeverity
-  readonly began: string
-  readonly ended: string | null
-  readonly times: number
-  /** Null where nobody looks after it, and once it has ended. */
-  readonly acknowledged: Acknowledgment | null
 }
 
 /**
@@ -132,6 +104,10 @@ interface TextTable {
   readonly columns: readonly string[]
   readonly rows: readonly (readonly string[])[]
 }
+
+/** Without rows, a sentence in place of the table. */
+export const tableOr = (sentence: string, columns: readonly string[], rows: TextTable['rows']): readonly TextBlock[] =>
+  rows.length === 0 ? [sentence] : [{ columns, rows }]
 
 /** Ties the types of input and output to each other. */
 export const defineOperation = <const Input extends ObjectSchema, Output>(operation: Operation<Input, Output>): Operation =>

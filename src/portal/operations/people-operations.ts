@@ -3,14 +3,14 @@ import type { AccountRow } from '../../store/store.ts'
 import { ApiError } from '../api-errors.ts'
 import { listInvitations } from '../people/invitations.ts'
 import { mailConfirmation } from '../people/one-time-links.ts'
-import { accountRefSchema, listOf, object, schemaRef } from '../openapi.ts'
+import { accountRefSchema, listOf, object, schemaRef } from '../response-schemas.ts'
 import { findPerson, findPersonByEmail, listPeople } from '../people/people.ts'
 import type { Person } from '../people/people.ts'
 import { giveEmail, giveRole, removeFromAccount, rename, requireOtherOwner } from '../people/person-changes.ts'
 import { invitationJson, personJson, personProperties } from '../people/person-json.ts'
 import type { PersonJson } from '../people/person-json.ts'
 import { findAccount, onlyId } from './account-operations.ts'
-import { defineOperation } from './operation.ts'
+import { defineOperation, tableOr } from './operation.ts'
 import type { OperationServices } from './operation.ts'
 
 /** What became of the mail that asks for a confirmation; null where none was to be sent, or the gateway sends no mail. */
@@ -104,9 +104,11 @@ export const peopleOperations = [
     command: {
       positionals: { id: 'ACCOUNT' },
       text: (people, input, { commandLine }) =>
-        people.length === 0
-          ? [`no people yet: ${commandLine(`accounts link ${input.id}`)}`]
-          : [{ columns: ['ID', 'NAME', 'ROLE', 'EMAIL', 'STATE'], rows: people.map(toCells) }],
+        tableOr(
+          `no people yet: ${commandLine(`accounts link ${input.id}`)}`,
+          ['ID', 'NAME', 'ROLE', 'EMAIL', 'STATE'],
+          people.map(toCells),
+        ),
     },
   }),
   defineOperation({

@@ -3,7 +3,8 @@ import type { FoundRequest } from '../../store/request-log-store.ts'
 import type { AccountRow, KeyRow } from '../../store/store.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { filterQuery } from '../queries/usage-dimensions.ts'
-import { accountRefSchema, flag, listOf, number, object, schemaRef, text, textOrNull, timeOrNull } from '../openapi.ts'
+import { accountRefSchema, flag, listOf, number, object, schemaRef, text, textOrNull, timeOrNull } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { operatorAdviceOf } from '../outcome-advice.ts'
 import { parseTime } from '../parse-time.ts'
 import { keepsParams, requestJson, requestProperties } from '../request-json.ts'
@@ -29,7 +30,7 @@ const requestList = {
       byGateway: { ...flag, description: 'It failed by the fault of nodes or of the gateway, rather than of the caller.' },
     }),
   ),
-}
+} as const
 
 export const requestSchemas = {
   RequestList: object(requestList),
@@ -43,6 +44,12 @@ export const requestSchemas = {
   }),
   AccountRequests: object({ ...requestList, next: { ...textOrNull, description: '`after` of the next request; null at the end.' } }),
 } as const
+
+export type RequestListJson = JsonOf<typeof requestSchemas.RequestList>
+
+export type LatestRequestsJson = JsonOf<typeof requestSchemas.LatestRequests>
+
+export type AccountRequestsJson = JsonOf<typeof requestSchemas.AccountRequests>
 
 /** An operator sees what the account has had logged, but for the parameters: those are the account's. */
 const operatorRequestJson = (found: FoundRequest, account: AccountRow, key: KeyRow | undefined, { requestLog }: OperationServices) => {
@@ -64,22 +71,6 @@ const operatorRequestJson = (found: FoundRequest, account: AccountRow, key: KeyR
 }
 
 export type OperatorRequestJson = ReturnType<typeof operatorRequestJson>
-
-export interface RequestListJson {
-  readonly isLogged: boolean
-  readonly retentionHours: number
-  readonly requests: readonly OperatorRequestJson[]
-}
-
-/** A part of the requests of an account. */
-export interface AccountRequestsJson extends RequestListJson {
-  readonly next: string | null
-}
-
-/** Of all accounts. */
-export interface LatestRequestsJson extends RequestListJson {
-  readonly searchedFrom: string | null
-}
 
 /** Of each account once: most requests with one id are of one account. */
 const describeRequests = async (found: readonly FoundRequest[], services: OperationServices): Promise<readonly OperatorRequestJson[]> => {

@@ -1,6 +1,5 @@
 import { groupings, readBalance, removedPlanLabel } from '../../services/account-reports.ts'
 import type { Balance, Grouping, UsageTotals } from '../../services/account-reports.ts'
-import type { UsageStatistics } from '../../services/usage/usage-adder.ts'
 import { failedOutcomes } from '../../services/traffic/figures.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import { hourRetentionDays } from '../../store/usage-store.ts'
@@ -19,16 +18,17 @@ import {
   schemaRef,
   text,
   time,
-} from '../openapi.ts'
+} from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { describeOutcome } from '../outcome-advice.ts'
-import type { CallCounts, FailureGroup } from '../queries/page-queries.ts'
+import type { CallCounts } from '../queries/page-queries.ts'
 import { dimensions } from '../queries/usage-dimensions.ts'
 import { accountId, findAccount } from './account-operations.ts'
-import { defineOperation } from './operation.ts'
+import { defineOperation, tableOr } from './operation.ts'
 
-const sums = { calls: count, failed: count, byGateway: failedByGateway, forwarded: count, credits: count, ...latencyProperties }
+const sums = { calls: count, failed: count, byGateway: failedByGateway, forwarded: count, credits: count, ...latencyProperties } as const
 const sumNames = Object.keys(sums) as (keyof typeof sums)[] // of a literal
-const date = { type: 'string', format: 'date' }
+const date = { type: 'string', format: 'date' } as const
 
 /** What the operations return, by the name in the OpenAPI document. */
 export const usageSchemas = {
@@ -78,45 +78,21 @@ export const usageSchemas = {
   }),
 } as const
 
+/** Calls and credits of all accounts. */
+export type TrafficReport = JsonOf<typeof usageSchemas.Usage>
+
+export type TrafficGroup = TrafficReport['groups'][number]
+
+/** Failed calls of all accounts, or of one. */
+export type ErrorReport = JsonOf<typeof usageSchemas.ErrorReport>
+
+export type ErrorGroup = ErrorReport['groups'][number]
+
 /** More days than any retention keeps; a bound for the query. */
 const maxDays = 3_660
 
 type AccountBalance = { readonly account: string; readonly plan: string } & Balance
 type AccountCalls = { readonly account: string; readonly by: Grouping } & CallCounts
-
-/** Calls and credits of all accounts. */
-export interface TrafficReport {
-  readonly by: TrafficDimension
-  /** ISO 8601. */
-  readonly from: string
-  /** All groups; `groups` has those that were asked for. */
-  readonly groupCount: number
-  readonly groups: readonly TrafficGroup[]
-  /** Of all groups. */
-  readonly total: UsageStatistics
-}
-
-export interface TrafficGroup extends UsageTotals {
-  /** The name of the account; empty when it no longer exists. */
-  readonly account?: string
-}
-
-export interface ErrorGroup extends Omit<FailureGroup, 'most' | 'outcome' | 'hours'>, ReturnType<typeof describeOutcome> {
-  readonly byGateway: boolean
-  readonly firstHour: string
-  readonly lastHour: string
-  readonly most: FailureGroup['most'] & { readonly name: string }
-}
-
-/** Failed calls of all accounts, or of one. */
-export interface ErrorReport {
-  /** ISO 8601. */
-  readonly from: string
-  /** Those by the fault of nodes or of the gateway first, then by their number. */
-  readonly groups: readonly ErrorGroup[]
-}
-
-type TrafficDimension = (typeof trafficDimensions)[number]
 
 const trafficDimensions = ['account', ...dimensions, 'hour', 'day'] as const
 
@@ -281,26 +257,11 @@ export const errorOperations = [
         rows: groups.map(toErrorCells),
       }),
       text: ({ from, groups }) =>
-        groups.length === 0
-          ? [`no failed calls since ${from}`]
-          : [
-              {
-                columns: [
-                  'NETWORK',
-                  'OUTCOME',
-                  'CODE',
-                  'BY GATEWAY',
-                  'CALLS',
-                  'OF',
-                  'ACCOUNTS',
-                  'MOST BY',
-                  'FIRST HOUR',
-                  'LAST HOUR',
-                  'METHODS',
-                ],
-                rows: groups.map(toErrorCells),
-              },
-            ],
+        tableOr(
+          `no failed calls since ${from}`,
+          ['NETWORK', 'OUTCOME', 'CODE', 'BY GATEWAY', 'CALLS', 'OF', 'ACCOUNTS', 'MOST BY', 'FIRST HOUR', 'LAST HOUR', 'METHODS'],
+          groups.map(toErrorCells),
+        ),
     },
   }),
 ]

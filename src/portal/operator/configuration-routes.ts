@@ -4,7 +4,7 @@ import type { ReloadControl } from '../../server/admin.ts'
 import { diffLines } from '../../util/line-diff.ts'
 import { ApiError } from '../api-errors.ts'
 import { logLevelSchema, recordOrLog } from '../operations/log-level-operations.ts'
-import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull } from '../openapi.ts'
+import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull } from '../response-schemas.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 import type { OperatorServices } from './operator-route.ts'
 

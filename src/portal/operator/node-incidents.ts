@@ -5,7 +5,7 @@ import { allClasses, exclusionReasons, nodeReasons, textOfReason } from '../../s
 import type { NodeReason } from '../../services/node-reasons.ts'
 import { kindOfProblem } from '../../services/plugin-problems.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import type { IncidentJson, IncidentSeverity, IncidentsJson } from '../operations/operation.ts'
+import type { IncidentJson, IncidentSeverity, IncidentsJson } from '../operations/incident-schemas.ts'
 import type { GatewayProblem } from './gateway-health.ts'
 
 /** Something that kept calls from a node, or from all nodes of a network, for some time; that a plugin has reported; or a problem of the gateway, such as an outage of the store. */

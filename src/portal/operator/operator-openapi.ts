@@ -1,5 +1,6 @@
 import type { JsonSchema } from '../../config/schema.ts'
-import { count, errorSchema, flag, listOf, number, object, openApiDocument, partialObject, text, textOrNull } from '../openapi.ts'
+import { openApiDocument } from '../openapi.ts'
+import { count, errorSchema, flag, listOf, number, object, partialObject, text, textOrNull } from '../response-schemas.ts'
 import { operationSchemas } from '../operations/index.ts'
 import { isHttps, sessionCookieName } from '../people/sessions.ts'
 import { configurationSchemas } from './configuration-routes.ts'

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import { changeActions } from '../../services/accounts/change-history.ts'
 import type { ChangeAction } from '../../services/accounts/change-history.ts'
-import { listOf, schemaRef } from '../openapi.ts'
+import { listOf, schemaRef } from '../response-schemas.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 import type { OperatorServices } from './operator-route.ts'
 

@@ -21,7 +21,7 @@ import {
   text,
   textOrNull,
   time,
-} from '../openapi.ts'
+} from '../response-schemas.ts'
 import { readNodes } from '../operations/node-operations.ts'
 import { readEarlier, startOf, undefinedWithoutStore, withEarlier } from './earlier-activity.ts'
 import { withStoreFailure } from './gateway-health.ts'

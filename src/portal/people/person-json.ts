@@ -1,7 +1,7 @@
 import { roles } from '../../services/accounts/account-fields.ts'
 import { isoTime } from '../../util/dates.ts'
 import type { Invitation } from './invitations.ts'
-import { text, textOrNull, timeOrNull } from '../openapi.ts'
+import { text, textOrNull, timeOrNull } from '../response-schemas.ts'
 import type { Person } from './people.ts'
 
 /** A person as the APIs show them. */

@@ -1,29 +1,28 @@
 import { isoTime } from '../../util/dates.ts'
 import { ApiError } from '../api-errors.ts'
+import { listOf, object, text, textOrNull, time } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { acceptInvitation, findInvitationsTo } from './invitations.ts'
 import { linkNewIdentity, verifiedPerson } from './oidc-identities.ts'
 import type { ProvenAddress } from './one-time-links.ts'
 import { findPersonByEmail } from './people.ts'
 import type { Person } from './people.ts'
+import { personProperties } from './person-json.ts'
 import { maySignUp, signUpWithEmail } from './sign-up.ts'
 import type { SignUpServices } from './sign-up.ts'
 
 /** What whoever was invited chooses from before they are signed in. */
-export interface SignInChoice {
-  readonly email: string
-  /** The name of the account that the address has: nobody joins another one with it. */
-  readonly account: string | null
-  readonly invitations: readonly {
-    readonly id: string
-    /** The name of the account. */
-    readonly account: string
-    readonly inviter: string
-    readonly role: string
-    readonly expires: string
-  }[]
-  /** Whether the address may make an account of its own. */
-  readonly signUp: boolean
-}
+export const signInChoiceSchema = object({
+  token: { type: 'string', description: 'Send it again with what was chosen, to POST /session.' },
+  email: text,
+  account: { ...textOrNull, description: 'The account that the address has already: nobody joins another one with it.' },
+  invitations: listOf(object({ id: text, account: text, inviter: text, role: personProperties.role, expires: time })),
+  signUp: { type: 'boolean', description: 'Whether the address may make an account of its own.' },
+})
+
+export type SignInChoiceJson = JsonOf<typeof signInChoiceSchema>
+
+type SignInChoice = Omit<SignInChoiceJson, 'token'>
 
 /** Undefined where there is nothing to choose. Rejects with ApiError where an invitation has ended and nothing else is left. */
 export const choiceOf = async (services: SignUpServices, address: ProvenAddress): Promise<SignInChoice | undefined> => {

@@ -2,23 +2,14 @@ import { ApiError } from '../api-errors.ts'
 import { sendInBackground } from '../mail/mailer.ts'
 import { confirmEmail, findConfirmation, mailEmailChanged } from '../people/one-time-links.ts'
 import type { EmailConfirmation } from '../people/one-time-links.ts'
-import { object, schemaRef, text, textOrNull } from '../openapi.ts'
+import { object, schemaRef, text, textOrNull } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { definePublicRoute } from '../route.ts'
 import { linkToken } from './session.ts'
 
 /** What whoever opens the link of a confirmation reads before they confirm. */
-export interface EmailConfirmationJson {
-  readonly email: string
-  readonly asker: string
-  readonly account: string
-  readonly person: string
-  readonly role: string
-  readonly previous: string | null
-}
-
-/** As EmailConfirmationJson. */
 export const emailConfirmationSchema = object({
   email: text,
   asker: { type: 'string', description: 'Who has entered the address.' },
@@ -27,6 +18,8 @@ export const emailConfirmationSchema = object({
   role: text,
   previous: { ...textOrNull, description: 'The address that it takes the place of.' },
 })
+
+export type EmailConfirmationJson = JsonOf<typeof emailConfirmationSchema>
 
 const body = { type: 'object', properties: { token: linkToken }, required: ['token'] } as const
 

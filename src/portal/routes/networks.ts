@@ -5,7 +5,7 @@ import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { networkIncidents, seenOutages } from '../alerts/network-incidents.ts'
 import { firstDayOf, observedSecondsOf, observedSinceOf, outageDaysOf, unobservedDaysOf, withObservedNow } from '../alerts/outage-days.ts'
 import { notFound } from '../api-errors.ts'
-import { listOf, schemaRef } from '../openapi.ts'
+import { listOf, schemaRef } from '../response-schemas.ts'
 import type { PortalNetwork, PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 

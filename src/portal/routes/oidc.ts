@@ -3,7 +3,8 @@ import { ApiError, notFound } from '../api-errors.ts'
 import { findLinkedIdentity, personOfIdentity } from '../people/oidc-identities.ts'
 import type { OidcProvider } from '../people/oidc-provider.ts'
 import { createAddressToken } from '../people/one-time-links.ts'
-import { listOf, schemaRef } from '../openapi.ts'
+import { listOf, object, schemaRef, text, time } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { unlinkIdentity } from '../people/people.ts'
 import type { Person } from '../people/people.ts'
 import { accountsAs } from '../portal-services.ts'
@@ -18,12 +19,9 @@ import type { SignInJson } from './session.ts'
 const signInTimeoutMs = 600_000
 
 /** The identity by which a person signs in. */
-export interface IdentityJson {
-  readonly id: string
-  /** The URL of the provider. */
-  readonly issuer: string
-  readonly linked: string
-}
+export const identitySchema = object({ id: text, issuer: { type: 'string', description: 'The URL of the provider.' }, linked: time })
+
+export type IdentityJson = JsonOf<typeof identitySchema>
 
 const providerOf = ({ oidc }: PortalServices): OidcProvider => {
   if (oidc === undefined) throw new ApiError(404, 'no-oidc', 'this gateway has no OpenID Connect provider')

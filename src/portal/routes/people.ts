@@ -5,7 +5,7 @@ import { addInvitation, isInvitationId, listInvitations, removeInvitation, renew
 import type { Invitation } from '../people/invitations.ts'
 import { sendInBackground } from '../mail/mailer.ts'
 import { createSignInToken, mailConfirmation, mailInvitation, mailSignInLink, signInUrl } from '../people/one-time-links.ts'
-import { listOf, schemaRef, textOrNull } from '../openapi.ts'
+import { listOf, schemaRef, textOrNull } from '../response-schemas.ts'
 import { findPerson, isLastOwner, listPeople, peopleLock } from '../people/people.ts'
 import type { Person } from '../people/people.ts'
 import { addToAccount, giveRole, nameTaken, removeFromAccount, rename, requestEmail, requireOtherOwner } from '../people/person-changes.ts'

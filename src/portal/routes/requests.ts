@@ -2,13 +2,13 @@ import type { RequestLogConfig } from '../../services/request-log.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
 import { oneAtATime } from '../concurrent-changes.ts'
-import { schemaRef } from '../openapi.ts'
+import { count, countOrNull, listOf, number, object, schemaRef, text, textOrNull } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { slowOutcome } from '../queries/request-queries.ts'
 import type { RequestPageOptions } from '../queries/request-queries.ts'
-import { keepsParams, requestJson } from '../request-json.ts'
-import type { RequestJson } from '../request-json.ts'
+import { keepsParams, requestJson, requestProperties } from '../request-json.ts'
 import { defineRoute } from '../route.ts'
 import { filterQuery } from '../queries/usage-dimensions.ts'
 import { filterOf, pointsOf, timeQuery, timesOf } from './usage.ts'
@@ -16,34 +16,45 @@ import { filterOf, pointsOf, timeQuery, timesOf } from './usage.ts'
 /** What an account has logged of its requests. */
 const settings = ['on', 'withoutParams', 'off'] as const
 
-type Setting = (typeof settings)[number]
+const requestLog = {
+  setting: { type: 'string', enum: settings },
+  isOffered: { type: 'boolean', description: 'Whether the operator has requests logged.' },
+  offersParams: { type: 'boolean', description: 'Whether the operator has parameters stored.' },
+  slowMs: { ...number, description: 'A call that takes so long is slow.' },
+  retentionHours: number,
+} as const
 
-const logJson = ({ enabled, params, slow, retention }: RequestLogConfig, { requestLog }: AccountRow) => ({
-  setting: (requestLog ?? 'on') satisfies Setting as Setting,
+/** What the routes return, by the name in the OpenAPI document. */
+export const requestSchemas = {
+  RequestLog: object(requestLog),
+  RequestPage: object({
+    log: object(requestLog),
+    requests: listOf(object(requestProperties)),
+    requestCount: { ...count, description: 'All requests that were asked for.' },
+    offset: { ...count, description: 'So many of them are newer than those of the response.' },
+    calls: {
+      ...countOrNull,
+      description: 'All calls of the time that the filters include, logged or not; null for `slow` ones, and with `search`.',
+    },
+    next: { ...textOrNull, description: '`after` of the next request; null at the end.' },
+    outcomes: listOf(object({ outcome: text, requests: count })),
+    methods: { ...listOf(text), description: 'Of all logged requests of the time, the most frequent first.' },
+    networks: listOf(text),
+    keys: { ...listOf(text), description: 'Ids.' },
+  }),
+} as const
+
+export type RequestLogJson = JsonOf<typeof requestSchemas.RequestLog>
+
+export type RequestPageJson = JsonOf<typeof requestSchemas.RequestPage>
+
+const logJson = ({ enabled, params, slow, retention }: RequestLogConfig, { requestLog }: AccountRow): RequestLogJson => ({
+  setting: requestLog ?? 'on',
   isOffered: enabled,
   offersParams: params,
   slowMs: slow,
   retentionHours: retention / hourMs,
 })
-
-export type RequestLogJson = ReturnType<typeof logJson>
-
-export interface RequestPageJson {
-  readonly log: RequestLogJson
-  readonly requests: readonly RequestJson[]
-  /** All that were asked for, and how many of them are newer than these. */
-  readonly requestCount: number
-  readonly offset: number
-  /** All calls of the time that the filters include, logged or not; null for slow ones and those of a search, which nothing counts. */
-  readonly calls: number | null
-  /** `after` of the next request; null at the end. */
-  readonly next: string | null
-  readonly outcomes: readonly { readonly outcome: string; readonly requests: number }[]
-  /** Of all requests of the time, whatever else is asked for. */
-  readonly methods: readonly string[]
-  readonly networks: readonly string[]
-  readonly keys: readonly string[]
-}
 
 const noRequests = {
   requests: [],

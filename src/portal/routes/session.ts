@@ -14,7 +14,7 @@ import {
   useSignInToken,
   withAddressToken,
 } from '../people/one-time-links.ts'
-import { schemaRef } from '../openapi.ts'
+import { schemaRef } from '../response-schemas.ts'
 import { findPerson, findPersonByEmail } from '../people/people.ts'
 import type { Person } from '../people/people.ts'
 import { personJson } from '../people/person-json.ts'
@@ -23,17 +23,13 @@ import type { PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 import type { SessionControl } from '../route.ts'
 import { choiceOf, signInWithAddress } from '../people/proven-addresses.ts'
-import type { SignInChoice } from '../people/proven-addresses.ts'
+import type { SignInChoiceJson } from '../people/proven-addresses.ts'
 import { maySignUp } from '../people/sign-up.ts'
 
 const sessionSchema = schemaRef('Session')
 
 /** Of a sign-in: whoever was invited chooses first. */
 export const signInSchema = { oneOf: [sessionSchema, schemaRef('SignInChoice')] }
-
-export interface SignInChoiceJson extends SignInChoice {
-  readonly token: string
-}
 
 const sessionJson = async (services: PortalServices, person: Person) => ({
   person: personJson(person),
@@ -96,7 +92,7 @@ interface LinkRequest {
 const openLink = async (
   services: PortalServices,
   { token, invitation, ownAccount = false, switchPerson = false, session, callerNetwork: network }: LinkRequest,
-): Promise<Person | SignInChoice | undefined> => {
+): Promise<Person | Omit<SignInChoiceJson, 'token'> | undefined> => {
   const { store } = services
   const person = await findSignInToken(store, token)
   if (person !== undefined) {

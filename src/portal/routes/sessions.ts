@@ -1,22 +1,11 @@
 import { isoTime } from '../../util/dates.ts'
 import { notFound } from '../api-errors.ts'
-import { flag, listOf, object, schemaRef, text, textOrNull, time } from '../openapi.ts'
+import { flag, listOf, object, schemaRef, text, textOrNull, time } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { defineRoute } from '../route.ts'
 import { listSessions, signOutEverywhere } from '../people/sessions.ts'
 
 /** A browser in which the person is signed in. */
-export interface SessionListItem {
-  readonly id: string
-  readonly browser: string
-  /** From where it signed in: an IPv4 address, or a /64 of IPv6; null where that is not known. */
-  readonly network: string | null
-  readonly signedIn: string
-  readonly lastSeen: string
-  /** Whether the request is of this session. */
-  readonly isCurrent: boolean
-}
-
-/** As SessionListItem. */
 export const listedSessionSchema = object({
   id: text,
   browser: { type: 'string', description: 'Such as `Firefox on Windows`.' },
@@ -25,6 +14,8 @@ export const listedSessionSchema = object({
   lastSeen: { ...time, description: 'To a quarter of an hour.' },
   isCurrent: { ...flag, description: 'Whether the request is of this session.' },
 })
+
+export type SessionListItem = JsonOf<typeof listedSessionSchema>
 
 export const sessionListRoutes = [
   defineRoute({

@@ -3,7 +3,7 @@ import { fiveMinuteRetentionHours, hourRetentionDays, successOutcome, usagePerio
 import type { UsagePeriod } from '../../store/usage-store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
-import { schemaRef } from '../openapi.ts'
+import { schemaRef } from '../response-schemas.ts'
 import { adviceOf, describeOutcome } from '../outcome-advice.ts'
 import { parseTime } from '../parse-time.ts'
 import { accountOf } from '../portal-services.ts'

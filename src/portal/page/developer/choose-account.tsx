@@ -1,4 +1,4 @@
-import type { SignInChoiceJson } from '../../routes/session.ts'
+import type { SignInChoiceJson } from '../../people/proven-addresses.ts'
 import { Notice } from '../components/controls.tsx'
 import { Brand } from '../components/shell.tsx'
 import { formatTime } from '../format.ts'

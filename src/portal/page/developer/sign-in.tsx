@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import type { SignInChoiceJson, SignInJson, SignInOptions } from '../../routes/session.ts'
+import type { SignInChoiceJson } from '../../people/proven-addresses.ts'
+import type { SignInJson, SignInOptions } from '../../routes/session.ts'
 import { now } from '../clock.ts'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSending, useSubmit } from '../components/form.tsx'

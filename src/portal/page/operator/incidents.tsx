@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { allClasses } from '../../../services/node-reasons.ts'
-import type { IncidentJson, IncidentsJson } from '../../operations/operation.ts'
+import type { IncidentJson, IncidentsJson } from '../../operations/incident-schemas.ts'
 import { nameOfKind } from '../../state-labels.ts'
 import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
