@@ -74,21 +74,7 @@ const openOperatorListener = async (
   closers: Closers,
 ) => {
   if (listen.admin === undefined) return undefined
-  const {
-    store,
-    reloadable,
-    describeMethods,
-    portalUrl,
-    hasOwnPlugins,
-    traffic,
-    incidents,
-    metrics,
-    ownMetrics,
-    reloader,
-    logLevel,
-    clock,
-    log,
-  } = source
+  const { store, ownMetrics, clock, log } = source
   const { token, tokens, url, tls } = admin
   const networks = async () => {
     await source.refreshHeads()
@@ -98,22 +84,12 @@ const openOperatorListener = async (
   const operatorApp =
     token &&
     openOperatorApp({
-      store,
+      ...source,
       storeAddress,
-      reloadable,
-      describeMethods,
       networks,
-      incidents,
-      hasOwnPlugins,
       url,
-      metrics,
-      traffic,
-      reloader,
-      logLevel,
       version,
-      clock,
-      log,
-      dashboardUrl: () => portal.url ?? portalUrl(),
+      dashboardUrl: () => portal.url ?? source.portalUrl(),
       config: { listen, portal },
       isTls: tls !== undefined,
     })
@@ -121,9 +97,7 @@ const openOperatorListener = async (
   if (storeAddress.kind === 'redis') closers.push(recordStoreLimits({ store, metrics: ownMetrics, clock, log }).stop)
   const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
   closers.push(async () => certificate?.stop())
-  const { isReady, accessLog } = source
-  const app = { isReady, networks, metrics, reloader, accessLog, logLevel, clock, log, ownMetrics, token, tokens, url }
-  const options = { ...app, trustedProxies: listen.trustedProxies, operatorApp: operatorApp?.serve }
+  const options = { ...source, networks, token, tokens, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp?.serve }
   const listener = await openAdminListener(listen.admin, options, certificate)
   closers.push(listener.stop)
   return listener
@@ -134,22 +108,15 @@ type PortalListenerOptions = DashboardSource & Pick<PortalOptions, 'incidents'>
 /** Undefined where no dashboard is configured. */
 const openPortalListener = async (
   { listen, portal, admin, plans, requestLog, store: storeAddress, usage }: GatewayConfig,
-  { networks, tls, rpcUrl, networkStatuses, incidents, describeMethods, clock, log, ownMetrics, openStore }: PortalListenerOptions,
+  source: PortalListenerOptions,
   closers: Closers,
 ) => {
   if (listen.portal === undefined) return undefined
   const listener = await openPortal({
+    ...source,
     ...portal,
-    networks,
-    store: await openStore(),
-    tls,
-    rpcUrl,
-    networkStatuses,
-    incidents,
-    describeMethods,
-    clock,
-    log,
-    metrics: ownMetrics,
+    store: await source.openStore(),
+    metrics: source.ownMetrics,
     operatorUrl: admin.url,
     address: listen.portal,
     trustedProxies: listen.trustedProxies,

@@ -45,7 +45,7 @@ export const openListeners = async (
   context: ListenerContext,
   closers: Closers,
 ): Promise<Listeners> => {
-  const { running, headsSource, nodeStatuses, pluginProblems, store, accessLog, isReady, reloader, clock, log, metrics } = context
+  const { running, headsSource, nodeStatuses, pluginProblems, store, log, metrics } = context
   const tls = openTlsCertificate(config.listen, context)
   if (tls !== undefined) closers.push(async () => tls.stop())
   // While calls finish, operators and the dashboard are answered.
@@ -60,14 +60,11 @@ export const openListeners = async (
       pluginProblems.read(),
     )
   const source = {
-    isReady,
-    reloader,
-    accessLog,
+    ...context,
     logLevel: log,
     metrics: metrics.families,
     ownMetrics: metrics,
     traffic: async () => [readProcessTraffic(metrics)],
-    store,
     openStore: async () => store,
     networks: networkConfigs,
     tls,
@@ -76,8 +73,6 @@ export const openListeners = async (
     readNetworks,
     networkStatuses: readNetworks,
     refreshHeads: () => headsSource.refresh(),
-    clock,
-    log,
   }
   const dashboards = await openDashboards(config, source, afterCalls)
   return {
