@@ -1,6 +1,7 @@
 import { constants, setPriority } from 'node:os'
 import { parseStoreAddress } from '../../config/store-address.ts'
 import { systemClock } from '../../services/clock.ts'
+import { lazyStore } from '../../store/lazy-store.ts'
 import { openStore } from '../../store/open-store.ts'
 import { StoreError } from '../../store/store.ts'
 import type { Store } from '../../store/store.ts'
@@ -28,26 +29,14 @@ const queriedStore = async (): Promise<Store> => {
 }
 
 const queries = createUsageQueries(
-  {
-    usageCounts: async (account, from, to) => (await queriedStore()).usageCounts(account, from, to),
-    usageRows: async (...range) => (await queriedStore()).usageRows(...range),
-    usageAccounts: async (period, start) => (await queriedStore()).usageAccounts(period, start),
-    requests: async account => (await queriedStore()).requests(account),
-    keysWithHint: async hint => (await queriedStore()).keysWithHint(hint),
-    findRequests: async requestId => (await queriedStore()).findRequests(requestId),
-    latestRequests: async options => (await queriedStore()).latestRequests(options),
-    async *allUsageCounts(hours) {
+  Object.assign(lazyStore(queriedStore), {
+    async *allUsageCounts(hours: Parameters<Store['allUsageCounts']>[0]) {
       for await (const count of (await queriedStore()).allUsageCounts(hours)) {
         if (isEnding) throw new StoreError('the gateway stops')
         yield count
       }
     },
-    accounts: async () => (await queriedStore()).accounts(),
-    accountUse: async (accounts, of) => (await queriedStore()).accountUse(accounts, of),
-    records: async (kind, account) => (await queriedStore()).records(kind, account),
-    dayTotals: async (account, day) => (await queriedStore()).dayTotals(account, day),
-    dayBalance: async (account, day) => (await queriedStore()).dayBalance(account, day),
-  },
+  }),
   systemClock,
 )
 

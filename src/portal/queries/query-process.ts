@@ -60,26 +60,7 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       })) as UsageQueries[Name] // what the query of this name returned in the process
 
   return {
-    queries: {
-      overTime: query('overTime'),
-      outcomes: query('outcomes'),
-      lastUses: query('lastUses'),
-      requests: query('requests'),
-      requestsById: query('requestsById'),
-      latestRequests: query('latestRequests'),
-      keysWithHint: query('keysWithHint'),
-      failures: query('failures'),
-      failureMessages: query('failureMessages'),
-      totals: query('totals'),
-      trafficOverTime: query('trafficOverTime'),
-      accountPage: query('accountPage'),
-      accountOverview: query('accountOverview'),
-      changePage: query('changePage'),
-      evidence: query('evidence'),
-      callCounts: query('callCounts'),
-      usagePage: query('usagePage'),
-      ledgerDay: query('ledgerDay'),
-    },
+    queries: new Proxy({} as UsageQueries, { get: (_, name: QueryName) => query(name) }),
     start: () => void startProcess(),
     close: endProcess,
   }
