@@ -2,6 +2,7 @@ import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { everyMs, startRounds } from '../services/rounds.ts'
 import type { BackgroundTask } from '../services/rounds.ts'
+import { openOnce } from '../util/async.ts'
 
 /** The start has a budget of its own. */
 const loadDelayMs = 1_000
@@ -16,25 +17,21 @@ interface DeferredTask<Task extends BackgroundTask> {
 
 /** Opens a task after the start, or when it is first needed; again, where its code cannot be loaded, as without a file descriptor. */
 export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, open }: DeferredTask<Task>) => {
-  let opening: Promise<Task> | undefined
-  let opened: Task | undefined
   let timer: Timer | undefined
   let isStopped = false
   let hasFailed = false
-  const tryOpen = async (): Promise<Task> => {
+  const whenOpen = openOnce(async (): Promise<Task> => {
+    const isLate = isStopped
     try {
       const task = await open()
-      if (isStopped) await task.stop()
-      else opened = task
+      if (isLate) await task.stop()
       return task
     } catch (error) {
-      opening = undefined
       if (!hasFailed) log.warn({ event: 'background-failed', err: error }, `${name} could not be started: this is tried again`)
       hasFailed = true
       throw error
     }
-  }
-  const whenOpen = (): Promise<Task> => (opening ??= tryOpen())
+  })
   const openLater = (): void => {
     if (!isStopped) timer = clock.after(loadDelayMs, () => void whenOpen().catch(openLater))
   }
@@ -45,8 +42,7 @@ export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, 
       isStopped = true
       timer?.cancel()
       // A task that could not be opened has nothing to stop.
-      await opening?.catch(() => undefined)
-      await opened?.stop()
+      await (await whenOpen.opened())?.stop()
     },
   }
 }

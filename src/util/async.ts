@@ -17,7 +17,7 @@ export const singleFlight = <Args extends readonly unknown[], T>(run: (...args: 
 }
 
 /** See openOnce(). */
-interface OpenOnce<Args extends readonly unknown[], T> {
+export interface OpenOnce<Args extends readonly unknown[], T> {
   (...args: Args): Promise<T>
   /** What has been opened, or is being opened; undefined without a call, and where it could not be opened. */
   opened(): Promise<T | undefined>
