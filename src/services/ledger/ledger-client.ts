@@ -1,6 +1,6 @@
 import { nearStoreMs, storeTimeoutMs } from '../../store/store.ts'
 import type { LeaseResponse, LedgerStore, StoreDay } from '../../store/store.ts'
-import { createSemaphore, withTimeout } from '../../util/async.ts'
+import { createSemaphore, sleep, withTimeout } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { DayBoundary } from './day-boundary.ts'
@@ -90,7 +90,7 @@ export class LedgerClient {
     if (response === undefined || response.today >= lease.day) return response
     // The day has begun here, and is about to begin in the store.
     if (response.endsInMs > retryDelayMs) return undefined
-    await new Promise<void>(resolve => this.clock.after(response.endsInMs, resolve))
+    await sleep(this.clock, response.endsInMs)
     return this.requestLease(account, lease, target)
   }
 

@@ -26,18 +26,10 @@ import type {
   TableFile,
 } from './table-types.ts'
 
-/** A problem at a path of a methods file. */
-interface TableIssue {
-  readonly path: Path
-  readonly message: string
-  /** What was probably meant. */
-  readonly hint?: string
-}
-
 interface CompiledOrIssues {
   /** Present without issues. */
   readonly table: CompiledTable | undefined
-  readonly issues: readonly TableIssue[]
+  readonly issues: readonly Issue[]
 }
 
 /** Checks and compiles the content of a methods file; never throws. */

@@ -34,13 +34,6 @@ const sweepIntervalMs = 1_000
 /** Where an idle connection is to be closed, one in so many is. */
 const closedIdleShare = 8
 
-/** Whose idle connection may be closed for another one. */
-interface IdleOwner {
-  /** When its idle connection that was unused for longest was used last, in ms; infinite without any. */
-  readonly idleSinceMs: number
-  closeIdle(): void
-}
-
 /**
  * Bounds the sockets to all nodes that are open together, and those of them that are idle: nodes that were asked once must not hold the
  * sockets that others need. Idle ones are only counted with each request: which is the oldest is found out where one has to be closed.
@@ -48,14 +41,14 @@ interface IdleOwner {
 class SocketLimit {
   readonly #maxSockets: number
   readonly #maxIdleSockets: number
-  readonly #owners: ReadonlyMap<string, IdleOwner>
+  readonly #pools: ReadonlyMap<string, ConnectionPool>
   readonly #open = new Set<object>()
   #idleCount = 0
 
-  constructor(maxSockets: number, maxIdleSockets: number, owners: ReadonlyMap<string, IdleOwner>) {
+  constructor(maxSockets: number, maxIdleSockets: number, pools: ReadonlyMap<string, ConnectionPool>) {
     this.#maxSockets = maxSockets
     this.#maxIdleSockets = maxIdleSockets
-    this.#owners = owners
+    this.#pools = pools
   }
 
   /** Whether there may be one more. Where no socket is left, the idle one that was unused for longest is closed. */
@@ -83,15 +76,15 @@ class SocketLimit {
 
   /** Several at once: thousands of nodes are not looked through for each. False where none is idle. */
   #closeIdle(): boolean {
-    const idleOwners = Array.from(this.#owners.values()).filter(({ idleSinceMs }) => idleSinceMs < Infinity)
-    idleOwners.sort((a, b) => a.idleSinceMs - b.idleSinceMs)
-    for (const owner of idleOwners.slice(0, Math.ceil(this.#idleCount / closedIdleShare))) owner.closeIdle()
-    return idleOwners.length > 0
+    const idlePools = Array.from(this.#pools.values()).filter(({ idleSinceMs }) => idleSinceMs < Infinity)
+    idlePools.sort((a, b) => a.idleSinceMs - b.idleSinceMs)
+    for (const pool of idlePools.slice(0, Math.ceil(this.#idleCount / closedIdleShare))) pool.closeIdle()
+    return idlePools.length > 0
   }
 }
 
 /** The connections to one origin. The connection that was used last is taken first, so that unneeded ones idle and close. */
-class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connection>, IdleOwner {
+class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connection> {
   readonly #connector: SocketConnector
   readonly #limit: SocketLimit
   readonly #clock: Clock
@@ -150,6 +143,7 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connecti
     if (index >= 0) this.#closeIdleAt(index)
   }
 
+  /** When its idle connection that was unused for longest was used last, in ms; infinite without any. */
   get idleSinceMs(): number {
     return this.#idle[0]?.idleSinceMs ?? Infinity
   }
