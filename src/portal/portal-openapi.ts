@@ -21,7 +21,7 @@ import {
   schemaRef,
 } from './response-schemas.ts'
 import { lastHeadSchema, networkStateSchema } from './network-schemas.ts'
-import { personProperties } from './people/person-json.ts'
+import { personSchema } from './people/person-json.ts'
 import { accountStates } from '../services/accounts/account-state.ts'
 import { changeSchemas } from './operations/change-operations.ts'
 import { listedSessionSchema } from './routes/sessions.ts'
@@ -76,8 +76,6 @@ const eventsOperation: JsonSchema = {
     ),
   },
 }
-
-const person = object(personProperties)
 
 const key = { ...keyProperties, ...keyUseProperties }
 
@@ -185,9 +183,9 @@ const responseSchemas = {
   Error: errorSchema,
   ListedSession: listedSessionSchema,
   ...changeSchemas,
-  Session: object({ person, account: accountRefSchema }),
+  Session: object({ person: personSchema, account: accountRefSchema }),
   SignInChoice: signInChoiceSchema,
-  Person: person,
+  Person: personSchema,
   EmailConfirmation: emailConfirmationSchema,
   Account: object({
     account: accountRefSchema,

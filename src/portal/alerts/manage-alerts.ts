@@ -8,6 +8,7 @@ import { checkKnown } from '../key-settings.ts'
 import { findPerson, listVerifiedOwners } from '../people/people.ts'
 import { readSigningKey } from '../signing-key.ts'
 import { count, countOrNull, flag, listOf, number, object, text, textOrNull, time, timeOrNull } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { alertTypes, deliveryChannels, deliveryStates, incidentTypes, listDeliveries } from './delivery-records.ts'
@@ -132,15 +133,6 @@ const deliveryJson = async (store: RecordStore, delivery: AccountDelivery) => {
   }
 }
 
-interface AlertJson {
-  readonly type: AlertMessage['type']
-  readonly period: CreditsAlert['period'] | null
-  readonly date: string
-  readonly threshold: number | null
-  readonly key: string | null
-  readonly network: string | null
-}
-
 /** Which threshold was reached, or which network has an outage, and when. */
 export const alertJson = ({ type, data }: AlertMessage): AlertJson => {
   switch (type) {
@@ -217,6 +209,8 @@ export const alertShape = {
   key: { ...textOrNull, description: 'The API key whose daily limit it is about, by name and last characters; null of other alerts.' },
   network: { ...textOrNull, description: 'That has an outage; null of other alerts.' },
 } as const
+
+type AlertJson = { readonly [Name in keyof typeof alertShape]: JsonOf<(typeof alertShape)[Name]> }
 
 const deliverySchema = object({
   ...alertShape,

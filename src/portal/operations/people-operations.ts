@@ -4,6 +4,7 @@ import { ApiError } from '../api-errors.ts'
 import { listInvitations } from '../people/invitations.ts'
 import { mailConfirmation } from '../people/one-time-links.ts'
 import { accountRefSchema, listOf, object, schemaRef } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { findPerson, findPersonByEmail, listPeople } from '../people/people.ts'
 import type { Person } from '../people/people.ts'
 import { giveEmail, giveRole, removeFromAccount, rename, requireOtherOwner } from '../people/person-changes.ts'
@@ -22,17 +23,15 @@ export const confirmationSchema = {
   description: 'What became of the mail that asks to confirm the e-mail address; null where none was to be sent.',
 }
 
-interface OperatorPersonJson extends PersonJson {
-  readonly account: { readonly id: string; readonly name: string }
-}
-
-const operatorPerson = { ...personProperties, account: accountRefSchema }
+const operatorPerson = { ...personProperties, account: accountRefSchema } as const
 
 /** What the operations return, by the name in the OpenAPI document. */
 export const peopleSchemas = {
   Person: object(operatorPerson),
   ChangedPerson: object({ ...operatorPerson, confirmation: confirmationSchema }),
 } as const
+
+type OperatorPersonJson = JsonOf<typeof peopleSchemas.Person>
 
 const id = { type: 'string', description: 'The id of the person, as `people list` shows it.' } as const
 

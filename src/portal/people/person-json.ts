@@ -1,34 +1,10 @@
 import { roles } from '../../services/accounts/account-fields.ts'
 import { isoTime } from '../../util/dates.ts'
 import type { Invitation } from './invitations.ts'
-import { text, textOrNull, timeOrNull } from '../response-schemas.ts'
+import { object, text, textOrNull, timeOrNull } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import type { Person } from './people.ts'
 
-/** A person as the APIs show them. */
-export const personJson = ({ id, name, role, email, isEmailVerified = false, newEmail }: Person) => ({
-  id,
-  name,
-  role,
-  email: email ?? null,
-  emailVerified: isEmailVerified,
-  newEmail: newEmail ?? null,
-  invitedUntil: null,
-})
-
-/** Somebody who was invited is no person yet. */
-export type PersonJson = Omit<ReturnType<typeof personJson>, 'invitedUntil'> & { readonly invitedUntil: string | null }
-
-export const invitationJson = ({ id, name, role, email, expires }: Invitation): PersonJson => ({
-  id,
-  name,
-  role,
-  email,
-  emailVerified: false,
-  newEmail: null,
-  invitedUntil: isoTime(expires),
-})
-
-/** What personJson() returns. */
 export const personProperties = {
   id: text,
   name: text,
@@ -44,3 +20,29 @@ export const personProperties = {
     description: 'Until then the invitation of the address can be accepted; null: the person is in the account.',
   },
 } as const
+
+export const personSchema = object(personProperties)
+
+export type PersonJson = JsonOf<typeof personSchema>
+
+/** A person as the APIs show them. */
+export const personJson = ({ id, name, role, email, isEmailVerified = false, newEmail }: Person): PersonJson => ({
+  id,
+  name,
+  role,
+  email: email ?? null,
+  emailVerified: isEmailVerified,
+  newEmail: newEmail ?? null,
+  invitedUntil: null,
+})
+
+/** Somebody who was invited is no person yet. */
+export const invitationJson = ({ id, name, role, email, expires }: Invitation): PersonJson => ({
+  id,
+  name,
+  role,
+  email,
+  emailVerified: false,
+  newEmail: null,
+  invitedUntil: isoTime(expires),
+})
