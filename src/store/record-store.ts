@@ -64,8 +64,16 @@ export interface StoredRecord {
 
 export const neverExpires = Number.MAX_SAFE_INTEGER
 
+/** Of one record: from what was found, where there was one, to what it is from then on; without `record` it is removed. */
+export type RecordChange = { readonly kind: RecordKind } & (
+  | { readonly found?: never; readonly record: StoredRecord }
+  | { readonly found: StoredRecord; readonly record?: StoredRecord }
+)
+
 /** Records by kind. An expired record does not exist. */
 export interface RecordStore {
+  /** Changes several records in one step. False, and nothing is written, when one of them is not as it was found any more: changed, added, removed or expired. */
+  changeRecords(changes: readonly RecordChange[]): Promise<boolean>
   /** Replaces the record with the same kind and id. */
   putRecord(kind: RecordKind, record: StoredRecord): Promise<void>
   /** False, and nothing is written, when there is a record with the same kind and id. */

@@ -3,7 +3,7 @@ import type { Clock } from '../services/clock.ts'
 import { readTable, retryCommit } from './engine.ts'
 import type { Commit, Engine } from './engine.ts'
 import { neverExpires, unexpired } from './record-store.ts'
-import type { RecordKind, RecordStore, StoredRecord } from './record-store.ts'
+import type { RecordChange, RecordKind, RecordStore, StoredRecord } from './record-store.ts'
 import type { StoreDays } from './store-days.ts'
 
 /** Records are in the table of their kind, by id, as JSON. */
@@ -33,8 +33,8 @@ export const openRecordStore = (engine: Engine, clock: Pick<Clock, 'now'>, days:
     sweptSpan = span
     await removeExpired(engine, past, span)
   }
-  const write = async (kind: RecordKind, record: StoredRecord, guards: Commit['guards'] = []) => {
-    const committed = await engine.commit(tag, { guards, puts: putsOf(kind, record) })
+  const write = async (commit: Commit) => {
+    const committed = await engine.commit(tag, commit)
     // No writer waits for it. Where it fails, writes after the next span try again.
     if (committed.isDone) void sweep().catch(() => undefined)
     return committed
@@ -43,25 +43,30 @@ export const openRecordStore = (engine: Engine, clock: Pick<Clock, 'now'>, days:
     const found = await readTable(engine, tag, kind, ids)
     return ids.flatMap(id => unexpired(parseRecord(found.get(id)), clock.now()) ?? [])
   }
-  /** Writes where the record is as `mayReplace` says. */
-  const replace = async (kind: RecordKind, record: StoredRecord, expected: string | undefined, mayReplace: Condition): Promise<boolean> => {
-    let is = expected
+  const changeRecords: RecordStore['changeRecords'] = async changes => {
+    const isAsFound = ({ found }: RecordChange, text: string | undefined): boolean =>
+      isDeepStrictEqual(unexpired(parseRecord(text), clock.now()), found)
+    const hasExpired = changes.some(({ found }) => found !== undefined && unexpired(found, clock.now()) === undefined)
+    if (hasExpired) return false
+    const cells = changes.map(change => ({ table: change.kind, field: (change.found ?? change.record).id }))
+    const puts = changes.flatMap(({ kind, record }) => (record === undefined ? [] : putsOf(kind, record)))
+    const dels = changes.flatMap(({ kind, found, record }) => (found !== undefined && record === undefined ? delsOf(kind, found) : []))
+    let texts: readonly (string | undefined)[] = changes.map(({ found }) => found && JSON.stringify(found))
     return retryCommit(async () => {
-      const { isDone, found } = await write(kind, record, [{ table: kind, field: record.id, is }])
+      const { isDone, found } = await write({ guards: cells.map((cell, i) => ({ ...cell, is: texts[i] })), puts, dels })
       if (isDone) return { result: true }
-      is = found[0]
-      return mayReplace(unexpired(parseRecord(is), clock.now())) ? undefined : { result: false }
+      // The same may be written in another way, and what has expired may not have been removed yet.
+      texts = found
+      return changes.every((change, i) => isAsFound(change, found[i])) ? undefined : { result: false }
     })
   }
   return {
+    changeRecords,
     async putRecord(kind, record) {
-      await write(kind, record)
+      await write({ puts: putsOf(kind, record) })
     },
-    addRecord: (kind, record) => replace(kind, record, undefined, current => current === undefined),
-    async replaceRecord(kind, found, value, expires = found.expires) {
-      if (unexpired(found, clock.now()) === undefined) return false
-      return replace(kind, { ...found, value, expires }, JSON.stringify(found), current => isDeepStrictEqual(current, found))
-    },
+    addRecord: (kind, record) => changeRecords([{ kind, record }]),
+    replaceRecord: (kind, found, value, expires = found.expires) => changeRecords([{ kind, found, record: { ...found, value, expires } }]),
     async findRecord(kind, id) {
       return (await read(kind, [id]))[0]
     },
@@ -80,8 +85,6 @@ export const openRecordStore = (engine: Engine, clock: Pick<Clock, 'now'>, days:
     },
   }
 }
-
-type Condition = (current: StoredRecord | undefined) => boolean
 
 const parseRecord = (text: string | undefined): StoredRecord | undefined =>
   text === undefined ? undefined : (JSON.parse(text) as StoredRecord) // written below

@@ -1255,8 +1255,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'an address has one person',
     file: 'src/portal/people/people.ts',
-    text: "|| !(await store.addRecord('email', claim))",
-    broken: '',
+    text: "changes.push({ kind: 'email', record: emailRecord({ id, account, email }) })",
+    broken: "await store.putRecord('email', emailRecord({ id, account, email }))",
     tests: portal('concurrent-changes'),
   },
   {

@@ -79,6 +79,32 @@ export const recordStoreContract = async (t: Test, open: OpenStore): Promise<voi
     t.equal((await store.findRecord('secret', 'a'))?.value, added[0] ? 1 : 2)
   })
 
+  t.test('several records are changed in one step: all of them, or none where one is not as it was found', async t => {
+    const clock = new TestClock()
+    const store = await open(t, clock)
+    const [kept, removed, ending] = [record('kept'), record('removed'), record('ending', { expires: clock.now() + 1_000 })]
+    for (const each of [kept, removed, ending]) await store.putRecord('person', each)
+    const changes = (id: string) =>
+      [
+        { kind: 'email', record: record(id) },
+        { kind: 'person', found: kept, record: { ...kept, value: id } },
+        { kind: 'person', found: removed },
+      ] as const
+    const areMade = await Promise.all(['one', 'other'].map(id => store.changeRecords(changes(id))))
+    t.same([...areMade].sort(), [false, true])
+    const id = areMade[0] ? 'one' : 'other'
+    t.same(await store.records('person', 'acc_1'), [ending, { ...kept, value: id }])
+    t.same(await store.records('email', 'acc_1'), [record(id)])
+    const last = { kind: 'person', found: { ...kept, value: id }, record: kept } as const
+    t.equal(await store.changeRecords([last, { kind: 'email', record: record(id) }]), false, 'one is there')
+    t.equal(await store.changeRecords([last, { kind: 'person', found: removed }]), false, 'one was removed')
+    clock.advance(1_000)
+    t.equal(await store.changeRecords([last, { kind: 'person', found: ending }]), false, 'one has expired')
+    t.same(await store.records('person', 'acc_1'), [{ ...kept, value: id }])
+    t.equal(await store.changeRecords([last, { kind: 'person', record: { ...ending, expires: neverExpires } }]), true)
+    t.same(await store.records('person', 'acc_1'), [{ ...ending, expires: neverExpires }, kept])
+  })
+
   t.test('the records of an account are listed by id', async t => {
     const store = await open(t, new TestClock())
     await store.putRecord('person', record('b'))

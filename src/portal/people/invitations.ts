@@ -7,7 +7,7 @@ import { dayMs } from '../../util/dates.ts'
 import { isJsonObject } from '../../util/json.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { oneAtATime } from '../concurrent-changes.ts'
-import { addNewPerson, authorOf, findPersonByEmail, peopleLock, removePerson, setEmail } from './people.ts'
+import { addNewPerson, addVerifiedPerson, authorOf, findPersonByEmail, listPeople, peopleLock, removePerson } from './people.ts'
 import type { Person } from './people.ts'
 import { hashToken, randomId } from './random-tokens.ts'
 import type { RecordServices } from '../record-services.ts'
@@ -104,35 +104,35 @@ export const acceptInvitation = async (services: AcceptanceServices, email: stri
   const accounts = new RecordedAccounts(store, clock, authorOf(person))
   const after = { name: person.name, role: person.role, email }
   await accounts.recordOf(person.account, { action: 'invitation-accepted', target: person.id, after })
-  return { ...person, email, isEmailVerified: true }
+  return person
 }
 
 const join = async ({ store, clock }: AcceptanceServices, invitation: Invitation): Promise<Person> => {
-  const { id, account, email } = invitation
-  if ((await findPersonByEmail(store, email)) !== undefined) throw hasAccountError(email)
-  const record = await store.takeRecord('invitation', id)
-  if (record === undefined) throw notFound('invitation')
-  const person = await addWithFreeName(store, clock, invitation)
-  if ((await store.account(account)) === undefined) {
+  const { id, account, email, role } = invitation
+  for (;;) {
+    if ((await findPersonByEmail(store, email)) !== undefined) throw hasAccountError(email)
+    const found = await store.findRecord('invitation', id)
+    if (found === undefined) throw notFound('invitation')
+    const person = { account, name: await freeName(store, invitation), role }
+    const add = () => addVerifiedPerson(store, person, email, [{ kind: 'invitation', found }])
+    const joined = await addNewPerson(store, clock, person, add)
+    if (joined === undefined) continue
+    if ((await store.account(account)) !== undefined) return joined
     // Its removal may have missed them.
-    await removePerson(store, person)
+    await removePerson(store, joined)
     throw notFound('invitation')
   }
-  if (await setEmail(store, person, email, true)) return person
-  await removePerson(store, person)
-  await store.putRecord('invitation', record)
-  throw hasAccountError(email)
 }
 
 const hasAccountError = (email: string): ApiError =>
   new ApiError(409, 'has-account', `${email} has an account already: leave that account first, then accept the invitation`)
 
 /** With a number where somebody has got the name since the invitation. */
-const addWithFreeName = async (store: RecordStore, clock: Clock, { account, name, role }: Invitation): Promise<Person> => {
-  for (let i = 1; ; i += 1) {
-    const person = await addNewPerson(store, clock, { account, name: numberedName(name, i), role })
-    if (person !== undefined) return person
-  }
+const freeName = async (store: RecordStore, { account, name }: Invitation): Promise<string> => {
+  const names = new Set((await listPeople(store, account)).map(person => person.name))
+  let number = 1
+  while (names.has(numberedName(name, number))) number += 1
+  return numberedName(name, number)
 }
 
 const toRecord = ({ id, account, expires, name, role, email, inviter }: Invitation): StoredRecord => ({

@@ -3,7 +3,7 @@ import type { Role } from '../../services/accounts/account-fields.ts'
 import type { ChangeAuthor } from '../../services/accounts/change-history.ts'
 import type { Clock } from '../../services/clock.ts'
 import { neverExpires } from '../../store/record-store.ts'
-import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
+import type { RecordChange, RecordStore, StoredRecord } from '../../store/record-store.ts'
 import { isJsonObject } from '../../util/json.ts'
 import { editRecord, oneAtATime } from '../concurrent-changes.ts'
 import { randomId } from './random-tokens.ts'
@@ -55,11 +55,14 @@ export const getOrAddPerson = async (store: RecordStore, clock: Clock, person: P
   (await findByName(store, person)) ??
   oneAtATime({ store, clock }, nameLock(person), async () => (await findByName(store, person)) ?? addPerson(store, person))
 
-/** Undefined when the account has a person of this name. */
-export const addNewPerson = (store: RecordStore, clock: Clock, person: PersonWithoutEmail): Promise<Person | undefined> =>
-  oneAtATime({ store, clock }, nameLock(person), async () =>
-    (await findByName(store, person)) === undefined ? addPerson(store, person) : undefined,
-  )
+/** Undefined when the account has a person of this name, or `add` returns it. */
+export const addNewPerson = (
+  store: RecordStore,
+  clock: Clock,
+  person: PersonWithoutEmail,
+  add = (): Promise<Person | undefined> => addPerson(store, person),
+): Promise<Person | undefined> =>
+  oneAtATime({ store, clock }, nameLock(person), async () => ((await findByName(store, person)) === undefined ? add() : undefined))
 
 /** Taken by what adds or removes people of an account: the account keeps an owner, and has at most so many people. */
 export const peopleLock = (account: string): string => `people ${account}`
@@ -132,49 +135,56 @@ export const unlinkIdentity = async (store: RecordStore, id: string): Promise<bo
  * Gives the person an e-mail address, in place of another and of the identity that it was linked to. False when somebody else has it, or
  * the person was changed or removed meanwhile. An address that was verified stays so.
  */
-export const setEmail = async (
-  store: RecordStore,
-  { id, account, email: previous, isEmailVerified: wasVerified = false }: Person,
-  email: string,
-  isVerified = false,
-): Promise<boolean> => {
-  if (previous === email) return !isVerified || changeEmail(store, id, email, { email, isVerified })
-  const claim: StoredRecord = { id: email, account, value: { claimedBy: id }, expires: neverExpires }
-  if ((await findPersonByEmail(store, email)) !== undefined || !(await store.addRecord('email', claim))) return false
-  if (!(await changeEmail(store, id, previous, { email, isVerified }))) {
-    await releaseEmail(store, email, id)
-    return false
+export const setEmail = async (store: RecordStore, known: Person, email: string, isVerified = false): Promise<boolean> => {
+  const { id, account, email: previous } = known
+  if (previous === email && !isVerified) return true
+  for (;;) {
+    const found = await store.findRecord('person', id)
+    if (found === undefined || !isJsonObject(found.value) || toPerson(found)?.email !== previous) return false
+    // Another address takes the place of one that was to be confirmed, too.
+    const { isEmailVerified: _, newEmail, ...others } = found.value
+    const isStillNew = email === previous && newEmail !== undefined && newEmail !== email
+    const value = { ...others, email, ...(isVerified && { isEmailVerified: true }), ...(isStillNew && { newEmail }) }
+    const changes: RecordChange[] = [{ kind: 'person', found, record: { ...found, value } }]
+    if (previous !== email) {
+      if ((await findPersonByEmail(store, email)) !== undefined) return false
+      changes.push({ kind: 'email', record: emailRecord({ id, account, email }) })
+      const former = previous === undefined ? undefined : await store.findRecord('email', previous)
+      if (former !== undefined && personIdOf(former) === id) changes.push({ kind: 'email', found: former })
+    }
+    if (await store.changeRecords(changes)) break
   }
-  // A look-up before the change took the claim for that of a gateway that died: somebody else may have claimed the address since.
-  if (!(await store.replaceRecord('email', claim, id)) && !(await store.addRecord('email', { ...claim, value: id }))) {
-    await changeEmail(store, id, email, { email: previous, isVerified: wasVerified })
-    return false
-  }
-  if (previous === undefined) return true
-  await releaseEmail(store, previous, id)
-  await unlinkIdentity(store, id)
+  if (previous !== undefined && previous !== email) await unlinkIdentity(store, id)
   return true
 }
 
-/** False where the person has no longer the address that they are known by, or was removed. */
-const changeEmail = (
+const emailRecord = ({ id, account, email }: Pick<Person, 'id' | 'account'> & { readonly email: string }): StoredRecord => ({
+  id: email,
+  account,
+  value: id,
+  expires: neverExpires,
+})
+
+/**
+ * Adds a person whose address is known to be theirs, and makes `changes` in the same step: a store that fails leaves nobody without an address.
+ * Undefined when somebody else has the address, or one of `changes` cannot be made any more.
+ */
+export const addVerifiedPerson = async (
   store: RecordStore,
-  id: string,
-  known: string | undefined,
-  { email, isVerified }: { readonly email: string | undefined; readonly isVerified: boolean },
-): Promise<boolean> =>
-  editRecord(store, 'person', id, record => {
-    const person = toPerson(record)
-    if (person === undefined || person.email !== known) return undefined
-    // Another address takes the place of one that was to be confirmed, too.
-    const newEmail = email === known ? person.newEmail : undefined
-    return {
-      name: person.name,
-      role: person.role,
-      ...(email !== undefined && { email, ...(isVerified && { isEmailVerified: true }) }),
-      ...(newEmail !== undefined && newEmail !== email && { newEmail }),
-    }
-  })
+  { account, name, role }: PersonWithoutEmail,
+  email: string,
+  changes: readonly RecordChange[],
+): Promise<Person | undefined> => {
+  if ((await findPersonByEmail(store, email)) !== undefined) return undefined
+  const id = randomId('usr_')
+  const verified = { name, role, email, isEmailVerified: true }
+  const isAdded = await store.changeRecords([
+    { kind: 'person', record: { id, account, value: verified, expires: neverExpires } },
+    { kind: 'email', record: emailRecord({ id, account, email }) },
+    ...changes,
+  ])
+  return isAdded ? { id, account, ...verified } : undefined
+}
 
 /** Nobody has the address any more, unless it is somebody else's by now. */
 const releaseEmail = async (store: RecordStore, email: string, id: string): Promise<void> => {
@@ -185,7 +195,7 @@ const releaseEmail = async (store: RecordStore, email: string, id: string): Prom
 /** Only as it was found. */
 const expireEmail = (store: RecordStore, found: StoredRecord): Promise<boolean> => store.replaceRecord('email', found, found.value, 0)
 
-/** Of an address: the person who has it, or who is just getting it. */
+/** Of an address: the person who has it, or to whom an earlier version was just giving it. */
 const personIdOf = ({ value }: StoredRecord): string => String(isJsonObject(value) ? value['claimedBy'] : value)
 
 /** The person, whose address is known to be theirs. Undefined when they were removed, or have another address by now. */
@@ -198,7 +208,7 @@ export const findPersonByEmail = async (store: RecordStore, email: string): Prom
   const record = await store.findRecord('email', email)
   if (record === undefined) return undefined
   const person = await findPerson(store, personIdOf(record))
-  // A gateway that died between two writes leaves an address without a person.
+  // A removal that is cut off leaves an address without a person, as does an earlier version that dies while it gives one.
   if (person?.email !== email) await expireEmail(store, record)
   return person?.email === email ? person : undefined
 }

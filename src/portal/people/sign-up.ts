@@ -14,7 +14,7 @@ import { ApiError } from '../api-errors.ts'
 import { oneAtATime, tryLock } from '../concurrent-changes.ts'
 import { domainOf, publicMailDomains, registeredDomainOf, toMailbox } from '../mail/mailbox.ts'
 import type { ProvenAddress } from './one-time-links.ts'
-import { addPerson, findPersonByEmail, setEmail } from './people.ts'
+import { addVerifiedPerson, findPersonByEmail } from './people.ts'
 import type { Person } from './people.ts'
 import { generateToken } from './random-tokens.ts'
 import type { RecordServices } from '../record-services.ts'
@@ -80,19 +80,18 @@ const makeAccount = async (services: SignUpServices, signUp: SignUpOptions, emai
   if (signUp.approval)
     log.info({ event: 'sign-up-unapproved', account }, 'sign-up waits for approval: `tollgate accounts resume` approves it')
   // It stays as long as the account does: who leaves the account to others makes no second one.
-  await store.putRecord('mailbox', { id: toMailbox(email), account, value: true, expires: neverExpires })
-  const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
-  if (await setEmail(store, person, email, true)) return { ...person, email, isEmailVerified: true }
+  const mailbox = { id: toMailbox(email), account, value: true, expires: neverExpires }
+  const owner = { account, name: nameFrom(email), role: 'owner' } as const
+  const person = await addVerifiedPerson(store, owner, email, [{ kind: 'mailbox', record: mailbox }])
+  if (person !== undefined) return person
   // The operator has given the address to somebody meanwhile, or an invitation was accepted: nobody ever signs in to the account.
-  await discardAccount(services, account, email)
+  await discardAccount(services, account)
   const other = await findPersonByEmail(store, email)
   return other ?? Promise.reject(new ApiError(409, 'sign-up-running', 'this e-mail address was just given to somebody: sign in again'))
 }
 
-/** The mailbox has made no account. */
-const discardAccount = async (services: SignUpServices, id: string, email: string): Promise<void> => {
+const discardAccount = async (services: SignUpServices, id: string): Promise<void> => {
   const { store, clock } = services
-  await store.takeRecord('mailbox', toMailbox(email))
   const account = await store.account(id)
   if (account !== undefined) await deleteAccount({ store, clock, accounts: accountsOfSignUps(services) }, account)
 }
