@@ -13,12 +13,10 @@ import { StageStartError } from '../core/network.ts'
 import { ListenError } from '../server/http-server.ts'
 import { StoreError } from '../store/store.ts'
 import { WorkerExitError, WorkerSpawnError } from '../cluster/worker-process.ts'
-import { systemClock } from '../services/clock.ts'
-import type { Clock } from '../services/clock.ts'
 import { LogFileError } from '../services/line-writer.ts'
 import type { Log } from '../services/log.ts'
-import { exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
+import { exitImmediately } from './stop-signals.ts'
 
 /** The configuration in `dir`, or its problems. */
 const readValidConfig = async (
@@ -111,37 +109,3 @@ export const logConfigNotices = ({ unserved, warnings }: Pick<ValidConfig, 'unse
 
 const isOperatorError = (error: unknown): error is Error =>
   [ListenError, LogFileError, StoreError, StageStartError, WorkerSpawnError].some(kind => error instanceof kind)
-
-/** npm, timeout and terminals send the same signal twice. */
-const duplicateSignalWindowMs = 1000
-
-/** SIGHUP: the terminal was closed. */
-export type StopSignal = 'SIGTERM' | 'SIGINT' | 'SIGHUP'
-
-/**
- * Runs `serve` until one of the signals, which resolves `stopRequested`. Handlers are installed first: a signal during the
- * start is not lost and leaves nothing behind. Another signal ends the process immediately, as kill -9 would, unless it
- * comes within `duplicateSignalWindowMs` of the first.
- */
-export const runUntilSignal = (
-  signals: readonly StopSignal[],
-  serve: (stopRequested: Promise<StopSignal>) => Promise<number>,
-  clock: Clock = systemClock,
-): Promise<number> => {
-  let firstSignalMs: number | undefined
-  const stopRequested = new Promise<StopSignal>(resolve => {
-    const onSignal = (signal: StopSignal) => {
-      firstSignalMs ??= clock.monotonic()
-      if (clock.monotonic() - firstSignalMs >= duplicateSignalWindowMs) exitImmediately()
-      resolve(signal)
-    }
-    for (const signal of signals) process.on(signal, onSignal)
-  })
-  return serve(stopRequested)
-}
-
-/** process.exit() would wait forever while LMDB is writing; the event ends a local node that `tollgate dev` has started. */
-const exitImmediately = (): void => {
-  process.emit('exit', exitCodes.failed)
-  process.kill(process.pid, 'SIGKILL')
-}

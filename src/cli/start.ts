@@ -19,15 +19,9 @@ import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
 import { commandSummaries, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import {
-  loadValidConfig,
-  logConfigNotices,
-  printStartupErrors,
-  createConfigReader,
-  runUntilSignal,
-  surviveBackgroundBugs,
-} from './gateway-process.ts'
-import type { StopSignal } from './gateway-process.ts'
+import { loadValidConfig, logConfigNotices, printStartupErrors, createConfigReader, surviveBackgroundBugs } from './gateway-process.ts'
+import { runUntilSignal } from './stop-signals.ts'
+import type { StopSignal } from './stop-signals.ts'
 import { configOption, readConfigDir } from './args.ts'
 
 /** Serves a configuration directory in production; standard output is one JSON object a line. */

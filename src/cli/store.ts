@@ -21,6 +21,7 @@ import { CommandError, UsageError, commandSummaries, exitCodes } from './command
 import type { Command, Terminal } from './command.ts'
 import { jsonOption, readArguments, runSubcommand, commonOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
+import { runUntilAborted } from './stop-signals.ts'
 
 /** Both stores are arguments: no configuration is read. */
 const copyOptions = {
@@ -76,13 +77,15 @@ const backup: Subcommand = async (args, terminal) => {
   const { config, problems } = readGatewayConfig(dir, terminal.env)
   printProblems(problems, terminal)
   if (config === undefined) return exitCodes.config
-  const { accounts, keys, bytes } = await backupStore(config.store, systemClock, resolve(folder))
-  terminal.out(
-    json
-      ? JSON.stringify({ accounts, keys, bytes })
-      : `backed up: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${bytes} bytes in ${folder}`,
-  )
-  return exitCodes.ok
+  return runUntilAborted('nothing was backed up', async signal => {
+    const { accounts, keys, bytes } = await backupStore(config.store, systemClock, resolve(folder), signal)
+    terminal.out(
+      json
+        ? JSON.stringify({ accounts, keys, bytes })
+        : `backed up: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${bytes} bytes in ${folder}`,
+    )
+    return exitCodes.ok
+  })
 }
 
 const copy: Subcommand = async (args, terminal) => {
@@ -93,19 +96,21 @@ const copy: Subcommand = async (args, terminal) => {
   const source = readStoreAddress('FROM', from, terminal)
   const target = readStoreAddress('TO', to, terminal)
   requireExistingStore(source)
-  return withEngines(source, target, async (sourceEngine, targetEngine) => {
-    const progress = createProgressReporter(terminal)
-    if (switches === true) {
-      const switched = await switchStore(sourceEngine, targetEngine, systemClock, progress)
+  return runUntilAborted('run the command again, which goes on with the copy', signal =>
+    withEngines(source, target, async (sourceEngine, targetEngine) => {
+      const progress = createProgressReporter(terminal, signal)
+      if (switches === true) {
+        const switched = await switchStore(sourceEngine, targetEngine, systemClock, progress)
+        terminal.status?.('')
+        if (json) return terminal.out(JSON.stringify(switched))
+        return terminal.out(`${formatCopied('copied', switched)}\n${formatSwitched(switched)}`)
+      }
+      await requireNoGateways({ FROM: sourceEngine, TO: targetEngine }, 'stop the gateways, or add --switch to copy while they serve')
+      const copied = await copyStore(sourceEngine, targetEngine, progress)
       terminal.status?.('')
-      if (json) return terminal.out(JSON.stringify(switched))
-      return terminal.out(`${formatCopied('copied', switched)}\n${formatSwitched(switched)}`)
-    }
-    await requireNoGateways({ FROM: sourceEngine, TO: targetEngine }, 'stop the gateways, or add --switch to copy while they serve')
-    const copied = await copyStore(sourceEngine, targetEngine, progress)
-    terminal.status?.('')
-    terminal.out(json ? JSON.stringify(copied) : formatCopied('copied and compared', copied))
-  })
+      terminal.out(json ? JSON.stringify(copied) : formatCopied('copied and compared', copied))
+    }),
+  )
 }
 
 const formatCopied = (what: string, { accounts, keys, rows }: CopySummary): string =>
@@ -164,10 +169,11 @@ const requireNoGateways = async (stores: Readonly<Record<string, Engine>>, hint:
 
 const formatUsers = (processes: number): string => (processes === 1 ? 'a gateway process uses' : `${processes} gateway processes use`)
 
-/** One line that is overwritten on a terminal, else a line for each 100,000 rows. */
-const createProgressReporter = ({ err, status }: Terminal): CopyProgress => {
+/** One line that is overwritten on a terminal, else a line for each 100,000 rows. Throws once the signal is aborted. */
+const createProgressReporter = ({ err, status }: Terminal, signal: AbortSignal): CopyProgress => {
   let reportedSteps = 0
   return rows => {
+    signal.throwIfAborted()
     if (status !== undefined) return status(`${rows} rows`)
     const steps = Math.floor(rows / rowsPerLine)
     if (steps <= reportedSteps) return

@@ -14,7 +14,7 @@ export interface CopySummary {
   readonly rows: number
 }
 
-/** Called with the number of rows that were written so far. */
+/** Called with the number of rows that were written so far, after each part that was compared or written. Where it throws, the copy ends. */
 export type CopyProgress = (rows: number) => void
 
 type TableName = readonly [tag: string, table: string]
@@ -161,14 +161,15 @@ export class StoreCopy {
     if (fields.length === 0) return
     const known = this.#isEmpty ? new Map<string, string>() : await readRows(this.#to, tag, table, fields)
     const changed = fields.filter(field => wanted.get(field) !== known.get(field))
-    if (changed.length === 0) return
-    await this.#to.commit(tag, {
-      puts: changed.flatMap(field => {
-        const value = wanted.get(field)
-        return value === undefined ? [] : [{ table, field, value }]
-      }),
-      dels: changed.filter(field => !wanted.has(field)).map(field => ({ table, field })),
-    })
+    if (changed.length > 0) {
+      await this.#to.commit(tag, {
+        puts: changed.flatMap(field => {
+          const value = wanted.get(field)
+          return value === undefined ? [] : [{ table, field, value }]
+        }),
+        dels: changed.filter(field => !wanted.has(field)).map(field => ({ table, field })),
+      })
+    }
     this.rows += changed.length
     this.#progress(this.rows)
   }

@@ -62,10 +62,15 @@ const inspectPlainStore = async (address: PlainStoreAddress, clock: Clock): Prom
 const isInUse = ({ accounts, isMoved }: StoreContents): boolean => accounts.length > 0 && !isMoved
 
 /** Writes an embedded store to a new folder while gateways use it. */
-export const backupStore = async ({ from, ...address }: StoreAddress, clock: Clock, target: string): Promise<BackupSummary> => {
+export const backupStore = async (
+  { from, ...address }: StoreAddress,
+  clock: Clock,
+  target: string,
+  signal?: AbortSignal,
+): Promise<BackupSummary> => {
   const used = from !== undefined && isInUse(await inspectPlainStore(from, clock)) ? from : address
   if (used.kind !== 'lmdb') throw new StoreError('store backup is for an embedded store: a Redis is saved by its own means, such as BGSAVE')
-  return (await import('./lmdb/lmdb-backup.ts')).backupLmdbStore(used.path, target)
+  return (await import('./lmdb/lmdb-backup.ts')).backupLmdbStore(used.path, target, signal)
 }
 
 /** The rate limits that gateways on several machines share; undefined where the store cannot be shared by machines. */

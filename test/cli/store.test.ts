@@ -1,14 +1,16 @@
 import { readdirSync, statSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
+import { runCommand as runByMain } from '../../src/cli/command.ts'
 import { storeCommand } from '../../src/cli/store.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { monthOf, readChanges, recordChange } from '../../src/services/accounts/change-history.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { beginCopy, copyStore } from '../../src/store/copy-store.ts'
-import { openEngine, openStore } from '../../src/store/open-store.ts'
+import { backupStore, openEngine, openStore } from '../../src/store/open-store.ts'
 import { neverExpires } from '../../src/store/record-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { UsageCount } from '../../src/store/usage-store.ts'
@@ -244,6 +246,30 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.equal((await copy(`lmdb:${path}`, redis.url)).code, 0, 'and TO can be copied into')
   })
 
+  t.test('that is stopped by Ctrl-C says so, with exit code 1, and is gone on with', async t => {
+    const path = join(await tempFolder(t), 'data')
+    const from = await openFolder(t, path)
+    await seedStore(from)
+    const [out, err]: [string[], string[]] = [[], []]
+    const before = new Set(process.listeners('SIGINT'))
+    let isFirst = true
+    const terminal = {
+      env: {},
+      err: (line: string) => void err.push(line),
+      out: (line: string) => void out.push(line),
+      status: () => {
+        // As the kernel does it, for this process alone.
+        if (isFirst) for (const listener of process.listeners('SIGINT').filter(each => !before.has(each))) listener('SIGINT')
+        isFirst = false
+      },
+    }
+    t.equal(await runByMain(storeCommand, ['copy', `lmdb:${path}`, redis.url], terminal), 1)
+    t.same({ out, err }, { out: [], err: ['tollgate: stopped by SIGINT: run the command again, which goes on with the copy'] })
+    await t.rejects(openRedis(t), { message: /^the store is an unfinished copy of another one/ })
+    t.match(await copy(`lmdb:${path}`, redis.url), { code: 0 })
+    t.same(await readEverything(await openRedis(t)), await readEverything(from))
+  })
+
   t.test('overwrites one line on a terminal', async t => {
     await seedStore(await openRedis(t))
     const drawn: string[] = []
@@ -327,6 +353,24 @@ t.test('store backup writes the store as it is at one moment while a gateway wri
     code: 1,
     err: [/exists already: a backup is a new folder, such as backup-\$\(date \+%F\)$/],
   })
+})
+
+t.test('store backup that is stopped says so, and leaves no part of the backup', async t => {
+  const { dir } = await createTestConfigs(t)
+  const path = join(dir, '..', 'data')
+  const store = await openStore({ kind: 'lmdb', path }, systemClock)
+  await seedStore(store)
+  await store.close()
+  const target = join(dir, 'backup')
+  const controller = new AbortController()
+  const backup = backupStore({ kind: 'lmdb', path }, systemClock, target, controller.signal)
+  while (!readdirSync(dir).some(file => file.includes('partial'))) await nextTurn()
+  controller.abort(new Error('stopped by SIGINT'))
+  await t.rejects(backup, { message: 'stopped by SIGINT' })
+  t.same(
+    readdirSync(dir).filter(file => file.startsWith('backup')),
+    [],
+  )
 })
 
 t.test('store backup refuses a store on Redis, and a folder that it cannot write to', async t => {

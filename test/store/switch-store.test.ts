@@ -232,6 +232,23 @@ t.test('a run that is killed at any step leaves a store that goes on, and the ne
   }
 })
 
+t.test('a run that is stopped takes back what it has done', async t => {
+  const address = { kind: 'lmdb', path: await tempFolder(t) } as const
+  const { clock, processes, engines } = await openBusyStores(t, 1, new TestClock(), address)
+  for (const process of processes) {
+    await process.beat()
+    process.start()
+  }
+  const stop = (): never => {
+    throw new Error('stopped by SIGINT')
+  }
+  await t.rejects(switchStore(engines.from, engines.to, clock, stop), { message: 'stopped by SIGINT' })
+  for (const process of processes) await process.stop()
+  for await (const [tag, table] of engines.from.tables()) {
+    if (table === moveTable) t.same([...(await readTable(engines.from, tag, table)).keys()], ['id'], tag)
+  }
+})
+
 type BeforeCommit = (tag: string, commit: Commit) => Promise<void>
 
 const withHook = (engine: Engine, beforeCommit: BeforeCommit): Engine => ({

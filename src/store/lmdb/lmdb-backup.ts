@@ -18,13 +18,17 @@ export interface BackupSummary {
 
 /**
  * Writes the store in `path`, as it is at one moment, to the new folder `target`; processes use the store meanwhile. The folder appears
- * under its name when it is complete, on disk, and has been opened and read. Rejects with StoreError, and leaves nothing behind.
+ * under its name when it is complete, on disk, and has been opened and read. Rejects with StoreError, or with the reason of the signal, and leaves
+ * nothing behind.
  */
-export const backupLmdbStore = async (path: string, target: string): Promise<BackupSummary> => {
+export const backupLmdbStore = async (path: string, target: string, signal?: AbortSignal): Promise<BackupSummary> => {
   if (!existsSync(join(path, 'data.mdb'))) throw new StoreError(`no store in ${path}`)
   if (existsSync(target)) throw new StoreError(`${target} exists already: a backup is a new folder, such as backup-$(date +%F)`)
   await assertIntactFiles(path)
   const partial = `${target}.partial-${process.pid}`
+  const removePartial = () => rm(partial, { recursive: true, force: true }).catch(() => undefined)
+  // LMDB cannot be stopped, and goes on with files that are removed: what comes after it fails. Another signal ends the process, and leaves nothing either.
+  signal?.addEventListener('abort', removePartial)
   try {
     createFolder(partial, 0o700)
     await readEnvironment(path, (_, root) => root.backup(partial, true))
@@ -35,8 +39,11 @@ export const backupLmdbStore = async (path: string, target: string): Promise<Bac
     await sync(dirname(target))
     return { ...summary, bytes: (await stat(join(target, 'data.mdb'))).size }
   } catch (cause) {
-    await rm(partial, { recursive: true, force: true }).catch(() => undefined)
+    await removePartial()
+    signal?.throwIfAborted()
     throw new StoreError(`cannot write the backup to ${target}: ${(cause as Error).message}`, { cause })
+  } finally {
+    signal?.removeEventListener('abort', removePartial)
   }
 }
 
