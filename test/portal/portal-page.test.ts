@@ -143,10 +143,18 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Keys')
     const form = await openKeyForm(page)
     await page.fill(`${form} [name=name]`, 'from the page')
+    const focusedWithKey = page.evaluate(`new Promise(resolve => {
+      const observer = new MutationObserver(() => {
+        if (document.querySelector('[data-testid=new-key]') === null) return
+        observer.disconnect()
+        resolve(document.activeElement.ariaLabel)
+      })
+      observer.observe(document.body, { childList: true, subtree: true })
+    })`)
     await page.dblclick(`${form} [type=submit]`)
     const key = (await page.textContent('[data-testid=new-key] code')) ?? ''
     t.match(key, /^tg_\w{38}$/)
-    // The keyboard goes on where the key is copied, once that is painted.
+    t.equal(await focusedWithKey, 'Copy: Your new key', 'the keyboard goes on at the key before it is painted')
     await page.waitForSelector('button[aria-label="Copy: Your new key"]:focus')
     await page.waitForSelector('[role=tabpanel] button:has-text("Copy with key")')
     t.match(await page.textContent('[role=tabpanel] .copy code'), `/v3/tg_…${key.slice(-4)}`)

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { RequestError } from '../request.ts'
 import { texts } from '../texts.ts'
 import { Banner } from './banner.tsx'
@@ -123,7 +123,8 @@ interface ShownOnceProps {
 /** A text that is shown this once, with what to do with it. */
 export const ShownOnce = ({ help, isNew = true, ...copied }: ShownOnceProps) => {
   const place = useRef<HTMLParagraphElement>(null)
-  useEffect(() => {
+  // Before the browser goes on: keys that are pressed meanwhile are not lost. A dialog that closes with this has given the focus back before.
+  useLayoutEffect(() => {
     if (isNew) place.current?.querySelector('button')?.focus()
   }, [copied.text])
   return (
