@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs'
 import fc from 'fast-check'
 import { severityOfFailures } from '../../src/portal/failure-share.ts'
 import { formatTick, timeSpaceOf, timeStepsOf } from '../../src/portal/page/components/plot-axis.ts'
-import { linePartsOf, withoutEmpty } from '../../src/portal/page/components/plot-geometry.ts'
+import { linePartsOf, shareOf, timeRangeOf, withoutEmpty } from '../../src/portal/page/components/plot-geometry.ts'
 import {
   formatAgeSince,
   formatCompact,
@@ -60,6 +60,23 @@ t.test('a series of which nothing is drawn is not named, unless there is no othe
   t.same(withoutEmpty([zeros, some, nothing], 'columns'), [some])
   t.same(withoutEmpty([zeros, some, nothing], 'lines'), [zeros, some], 'a line of zeros is drawn')
   t.same(withoutEmpty([zeros, nothing], 'columns'), [zeros, nothing])
+  t.end()
+})
+
+t.test('the axis of time is as long as its range, or as its points, and a step at least where there is a single one', t => {
+  const [first, next] = ['2026-01-31T14:00:00.000Z', '2026-01-31T15:00:00.000Z']
+  const [start, stepMs] = [Date.parse(first) / 1_000, 3_600_000]
+  const columns = { times: [first, next], stepMs, kind: 'columns' } as const
+  t.same(timeRangeOf(columns), [start, start + 7_200])
+  t.same([shareOf(columns, 0), shareOf(columns, 1)], [0.25, 0.75])
+  t.same(timeRangeOf({ ...columns, times: [first] }), [start, start + 3_600])
+  const lines = { ...columns, kind: 'lines' } as const
+  t.same(timeRangeOf(lines), [start, start + 3_600])
+  t.same([shareOf(lines, 0), shareOf(lines, 1)], [0, 1])
+  t.same(timeRangeOf({ ...lines, rangeMs: 86_400_000 }), [start + 3_600 - 86_400, start + 3_600])
+  const single = { ...lines, times: [first] }
+  t.same([timeRangeOf(single), shareOf(single, 0)], [[start - 3_600, start], 1])
+  t.same(timeRangeOf({ ...single, stepMs: 0, rangeMs: 86_400_000 }), [start - 86_400, start])
   t.end()
 })
 

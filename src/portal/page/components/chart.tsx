@@ -4,7 +4,7 @@ import { formatCompact, formatMoment, formatNumber, formatSince, formatSpan } fr
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
 import { drawing } from './load-drawing.ts'
-import { plotHeightPx, shareOf, shareOfTime, withoutEmpty } from './plot-geometry.ts'
+import { plotHeightPx, shareOf, withoutEmpty } from './plot-geometry.ts'
 import type { ChartLimit, ChartSeries, PlotProps } from './plot-geometry.ts'
 import { Skeleton } from './skeleton.tsx'
 import { Table } from './table.tsx'
@@ -77,7 +77,7 @@ export const Chart = (props: ChartProps) => {
   const notOver = parts.length > 0 && !isTable.value ? `${texts.notOver[kind]} ${parts.join('; ')}` : undefined
   const isStacked = kind === 'columns' && series.length > 1
   const shown = withoutEmpty(series, kind)
-  const positionOf = (point: number): number => (kind === 'lines' ? shareOfTime(times, point, rangeMs) : shareOf(point, times.length))
+  const positionOf = (point: number): number => shareOf({ times, stepMs, kind, rangeMs }, point)
   const valueAt = (point: number, { points }: ChartSeries): string => {
     const value = points[point] ?? null
     return value === null ? '–' : format(value)

@@ -81,19 +81,22 @@ export const linePartsOf = ({ series, isRunning }: Pick<PlotProps, 'series' | 'i
       : [{ color, points, isLast: false }],
   )
 
-/** Where the axis of lines begins, in seconds. */
-export const startOf = ({ rangeMs = 0 }: Pick<PlotProps, 'rangeMs'>, first: number, last: number): number =>
-  Math.min(first, last - rangeMs / 1_000)
+type TimeAxis = Pick<PlotProps, 'times' | 'stepMs' | 'kind' | 'rangeMs'>
 
-/** Where a point of lines stands, from the left of the plot, as a share of its width. */
-export const shareOfTime = (times: readonly string[], index: number, rangeMs: number | undefined): number => {
-  const [first, time, last] = [times[0], times[index], times.at(-1)].map(each => Date.parse(each ?? '') / 1_000) as [number, number, number]
-  const start = startOf({ rangeMs }, first, last)
-  return last === start ? 1 : (time - start) / (last - start)
+const secondsOf = (time: string | undefined): number => Date.parse(time ?? '') / 1_000
+
+/** Where the axis of time begins and ends, in seconds. That of lines ends at the last point, and is as long as the range; else a step at least. */
+export const timeRangeOf = ({ times, stepMs, kind, rangeMs = stepMs }: TimeAxis): [from: number, to: number] => {
+  const [first, last] = [secondsOf(times[0]), secondsOf(times.at(-1))]
+  return kind === 'lines' ? [Math.min(first, last - rangeMs / 1_000), last] : [first, last + stepMs / 1_000]
 }
 
-/** Where the column stands, from the left of the plot, as a share of its width. */
-export const shareOf = (index: number, count: number): number => (index + 0.5) / Math.max(1, count)
+/** Where a point, or the middle of a column, stands, from the left of the plot, as a share of its width. */
+export const shareOf = (axis: TimeAxis, index: number): number => {
+  const [from, to] = timeRangeOf(axis)
+  const half = axis.kind === 'lines' ? 0 : axis.stepMs / 2_000
+  return (secondsOf(axis.times[index]) + half - from) / (to - from)
+}
 
 /** Those of which something is drawn: the name of another would be looked for in vain. All, where that is none. */
 export const withoutEmpty = (series: readonly ChartSeries[], kind: PlotProps['kind']): readonly ChartSeries[] => {

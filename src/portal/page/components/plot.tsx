@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { colorOf, theme } from '../theme.ts'
 import { formatTick, timeSpaceOf, timeStepsOf } from './plot-axis.ts'
-import { axisWidthPx, isFailure, linePartsOf, plotHeightPx, startOf } from './plot-geometry.ts'
+import { axisWidthPx, isFailure, linePartsOf, plotHeightPx, timeRangeOf } from './plot-geometry.ts'
 import type { ChartLimit, PlotProps } from './plot-geometry.ts'
 
 /** The limit is drawn up to so many times the largest column: above, the columns would be too small to read. */
@@ -111,7 +111,8 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       },
     ],
     scales: {
-      x: { range: (_, min, max) => (kind === 'lines' ? [startOf(latest.current, min, max), max] : [min, max + stepSeconds]) },
+      // uPlot would make a day of a single point.
+      x: { range: (_, min, max) => (latest.current.times.length === 0 ? [min, max] : timeRangeOf(latest.current)) },
       y: { range: (_, __, max) => [0, Math.max(shownLimit(latest.current, max)?.value ?? 0, latest.current.least ?? 0, max) * 1.1 || 1] },
     },
     series: [{}, ...toSeriesOptions(latest.current)],
