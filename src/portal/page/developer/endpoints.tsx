@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, Select } from '../components/controls.tsx'
+import type { SecretProps } from '../components/controls.tsx'
 import { followLink } from '../router.ts'
 import { developerTexts } from './developer-texts.ts'
 import { keyOfAccount, useKeyNames } from './key-names.ts'
@@ -10,25 +11,39 @@ import { keyPlaceholder, validKey } from './tab-key.ts'
 
 const text = developerTexts.networks
 
-interface UrlsProps {
+interface UrlsProps extends SecretProps {
   readonly network: Pick<NetworkJson, 'name' | 'http' | 'ws'>
-  readonly secret: string | undefined
-  /** Those of the account. */
-  readonly keys: KeysById
+  /** Those of the account, where the key may be one that the network refuses. */
+  readonly keys?: KeysById
 }
 
-/** Those of a network, with the key in them where the tab knows it, unless the network refuses that key. */
-export const Urls = ({ network: { name, http, ws }, secret, keys }: UrlsProps) => {
-  const allowed = secret === undefined ? undefined : keyOfAccount(secret, keys)?.networks
+/** Those of a network, with the key in them where the tab knows it. */
+export const Urls = ({ network: { name, http, ws }, keys, ...masked }: UrlsProps) => {
+  const { secret } = masked
+  const allowed = secret === undefined ? undefined : keys && keyOfAccount(secret, keys)?.networks
   if (allowed?.length && !allowed.includes(name)) return <p class="help">{text.notAllowed}</p>
   const key = secret ?? keyPlaceholder
   return (
     <div class="urls" key={key}>
-      <CopyText text={`${http}/v3/${key}`} secret={secret} label={`${text.http} ${name}`} />
-      <CopyText text={`${ws}/ws/v3/${key}`} secret={secret} label={`${text.ws} ${name}`} />
+      <CopyText {...masked} text={`${http}/v3/${key}`} label={`${text.http} ${name}`} />
+      <CopyText {...masked} text={`${ws}/ws/v3/${key}`} label={`${text.ws} ${name}`} />
     </div>
   )
 }
+
+interface NetworkSelectProps {
+  readonly networks: readonly Pick<NetworkJson, 'name'>[]
+  readonly value: string
+  onChange(name: string): void
+}
+
+/** Of which network something is shown; nothing where there is one. */
+export const NetworkSelect = ({ networks, ...chosen }: NetworkSelectProps) =>
+  networks.length < 2 ? null : (
+    <div class="controls">
+      <Select label={developerTexts.usage.network} options={networks.map(({ name }) => name)} {...chosen} />
+    </div>
+  )
 
 /** Where calls go, of one network at a time. */
 export const Endpoints = ({ networks }: { readonly networks: readonly NetworkJson[] }) => {
@@ -45,16 +60,7 @@ export const Endpoints = ({ networks }: { readonly networks: readonly NetworkJso
           {developerTexts.pages.tryIt}
         </a>
       </div>
-      {networks.length > 1 && (
-        <div class="controls">
-          <Select
-            label={developerTexts.usage.network}
-            options={networks.map(({ name }) => name)}
-            value={network.name}
-            onChange={name => (chosen.value = name)}
-          />
-        </div>
-      )}
+      <NetworkSelect networks={networks} value={network.name} onChange={name => (chosen.value = name)} />
       <Urls network={network} secret={secret} keys={keys} />
     </section>
   )

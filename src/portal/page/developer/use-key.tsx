@@ -1,12 +1,13 @@
 import { useSignal } from '@preact/signals'
 import type { KeyJson } from '../../key-settings.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
-import { CopyText, Notice, Select } from '../components/controls.tsx'
+import { Notice } from '../components/controls.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import type { Loaded } from '../request.ts'
 import { developerTexts } from './developer-texts.ts'
 import { codeSamples } from './code-samples.ts'
 import { CodeTabs, MaskedKey } from './code-tabs.tsx'
+import { NetworkSelect, Urls } from './endpoints.tsx'
 import type { PickNetwork } from './preferred-network.ts'
 import { keyPlaceholder } from './tab-key.ts'
 import { AddToWallet } from './wallet.tsx'
@@ -33,18 +34,12 @@ export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [],
   if (allowed?.length === 0) return null
   if (allowed === undefined || network === undefined)
     return networks.error.value === undefined ? <Skeleton height={11} /> : <Notice text={networks.error.value} />
-  const key = secret ?? keyPlaceholder
-  const url = `${network.http}/v3/${key}`
+  const url = `${network.http}/v3/${secret ?? keyPlaceholder}`
   const masked = (isSecretShown: boolean) => ({ secret, isSecretShown })
   const urls = {
     id: 'url',
     title: text.url,
-    content: (isSecretShown: boolean) => (
-      <div class="urls">
-        <CopyText {...masked(isSecretShown)} text={url} label={`${developerTexts.networks.http} ${network.name}`} />
-        <CopyText {...masked(isSecretShown)} text={`${network.ws}/ws/v3/${key}`} label={`${developerTexts.networks.ws} ${network.name}`} />
-      </div>
-    ),
+    content: (isSecretShown: boolean) => <Urls network={network} {...masked(isSecretShown)} />,
   }
   const wallet = {
     id: 'wallet',
@@ -55,16 +50,7 @@ export const UseKey = ({ networks, pickNetwork, secret, limits = { networks: [],
   const mayCall = limits.origins.length === 0 && (limits.methods.length === 0 || limits.methods.includes(firstMethod))
   return (
     <>
-      {allowed.length > 1 && (
-        <div class="controls">
-          <Select
-            label={developerTexts.usage.network}
-            options={allowed.map(({ name }) => name)}
-            value={network.name}
-            onChange={name => (chosen.value = name)}
-          />
-        </div>
-      )}
+      <NetworkSelect networks={allowed} value={network.name} onChange={name => (chosen.value = name)} />
       {mayCall ? (
         <CodeTabs
           samples={codeSamples({ url, chainId: network.chainId, method: firstMethod, params: [] })}
