@@ -24,6 +24,14 @@ const sumOfBodies = `performance.getEntries().reduce((sum, { encodedBodySize = 0
 /** Tables whose last columns are out of sight. */
 const cutOffTables = `[...document.querySelectorAll('.scroll')].filter(table => table.scrollWidth > table.clientWidth).map(table => table.ariaLabel)`
 
+/** Placeholders that have no room in their fields. */
+const cutOffPlaceholders = `[...document.querySelectorAll('input')].filter(input => {
+  const { font, paddingLeft, paddingRight } = getComputedStyle(input)
+  const context = document.createElement('canvas').getContext('2d')
+  context.font = font
+  return input.clientWidth > 0 && context.measureText(input.placeholder).width > input.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight)
+}).map(({ placeholder }) => placeholder)`
+
 const linksOfNavigation = `[...document.querySelectorAll('nav a')].map(link => ({ url: link.href, heading: link.querySelector('span').textContent }))`
 
 /** Pages need it for some figures, and not for others: Nodes draws charts where there is one network alone. */
@@ -203,6 +211,7 @@ t.test('every page', { skip: skipWithoutChromium }, async t => {
           // Only colors differ between the themes.
           t.same(await findAccessibilityViolations(page, ['color-contrast']), [], `${width} px, dark`)
           await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' })
+          t.same(await page.evaluate(cutOffPlaceholders), [], `no placeholder is cut off, ${width} px`)
           if (width === widths[0]) t.same(await page.evaluate(cutOffTables), [], 'all columns of each table are in sight')
         }
         const html = await fetchHtml(shown.url, shown.cookies)

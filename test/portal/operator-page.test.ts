@@ -114,6 +114,21 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await waitUntil(async () => (await codeOf()) === undefined)
   })
 
+  t.test('a dialog whose code the gateway has no more, as after a new version of it, says so, and loads the page again', async t => {
+    const page = await context.newPage()
+    await page.route('**/assets/account-forms-*.js', route => route.fulfill({ status: 404 }))
+    await page.goto(`${gateway.admin}/operator/accounts`)
+    await page.click('main >> text="Create an account"')
+    await page.waitForSelector('[role=alert]:has-text("This could not be loaded")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.unroute('**/assets/account-forms-*.js')
+    await page.click('button:text-is("Load the page again")')
+    await page.waitForSelector('[role=alert]', { state: 'detached' })
+    await page.click('main >> text="Create an account"')
+    await page.waitForSelector('dialog[open] [name=name]')
+    await page.close()
+  })
+
   t.test('plan, credits and label are changed; a form says which field is wrong', async t => {
     await page.click(`text="${changeAccount}"`)
     await page.click('dialog [type=submit]')
@@ -770,6 +785,8 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     )
     const ofDevnet = page.locator('[aria-label=Networks] tr:has-text("devnet"):has-text("down"):has-text("0 of 1 usable")')
     t.equal(await ofDevnet.locator('[data-label="p95 latency"]').textContent(), '–', 'what was measured before says nothing of now')
+    const countLines = (text: { getClientRects(): ArrayLike<unknown> }) => text.getClientRects().length
+    t.equal(await ofDevnet.locator('[data-label=Nodes] span').evaluate(countLines), 1, 'how many are usable is on one line')
     t.match(await ofDevnet.textContent(), / of 11 since 12:00:00.UTC/, 'from when its nodes were down, whenever that was noticed')
     await page.waitForSelector('.attention .attention li:has-text("node-1"):has-text("Connection refused")')
     t.equal(await page.locator('.attention button').count(), 0)

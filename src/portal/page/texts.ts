@@ -23,6 +23,7 @@ export const texts = {
   nothingFound: 'No results',
   notLoaded: 'This could not be loaded',
   tryAgain: 'Try again',
+  loadPageAgain: 'Load the page again',
   showOnly: 'Show only',
   legend: 'Legend',
   skipToContent: 'Skip to content',

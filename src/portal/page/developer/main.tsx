@@ -61,7 +61,7 @@ const pages = [
     path: '/keys',
     title: titles.keys,
     Page: build.component(code => code.Keys),
-    Actions: build.component(code => code.KeysActions, null),
+    Actions: build.component(code => code.KeysActions, null, null), // the page itself says what is missing
     icon: 'keys',
     ...groups.build,
   },

@@ -374,7 +374,7 @@ const Networks = ({ networks, overview }: NetworksProps) => {
         columns={[
           { title: operatorTexts.nodes.network, cell: ({ name }) => <NetworkLink name={name} /> },
           { title: text.state, cell: ({ state }) => <StateBadge state={state} /> },
-          { title: operatorTexts.pages.nodes, cell: network => usableNodesOf(network) },
+          { title: operatorTexts.pages.nodes, cell: network => <span class="one-line">{usableNodesOf(network)}</span> },
           {
             title: text.callsPerSecond,
             isNumber: true,
