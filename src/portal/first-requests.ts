@@ -30,7 +30,7 @@ const codeOfDeveloper: Readonly<Record<string, readonly string[]>> = {
 
 export const firstRequestsOfDeveloper = (path: string, hasSession: boolean): FirstRequests => {
   if (!hasSession || openPaths.includes(path)) return { api: [], code: ['pages-signed-out'] }
-  const figures = path === '/' ? ['/usage?range=24h&by=method&series=0', '/networks'] : []
+  const figures = path === '/' ? ['/usage?range=today&by=method&series=0', '/networks'] : []
   return { api: ['/session', '/account', ...figures], code: codeOfDeveloper[path] ?? [] }
 }
 

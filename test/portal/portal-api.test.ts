@@ -358,6 +358,7 @@ t.test('portal', async t => {
     t.same(await pointsOf('range=7d'), ['hour', 168])
     t.same(await pointsOf('range=30d'), ['day', 30])
     t.same(await pointsOf('range=90d'), ['day', 90])
+    t.same(await pointsOf('range=today'), ['day', 1])
     const daysAgo = (days: number, time: string) => `${isoDate(systemClock.now() - days * dayMs)}T${time}:00Z`
     t.same(await pointsOf(`from=${daysAgo(3, '10:30')}&to=${daysAgo(3, '12:00')}`), ['hour', 2])
     t.same(await pointsOf(`from=${daysAgo(30, '10:30')}&to=${daysAgo(30, '12:00')}`), ['day', 1], 'hours are kept for 14 days')
@@ -365,6 +366,7 @@ t.test('portal', async t => {
     t.equal((await bob.get('/usage?range=1h')).json.total.calls, (await bob.get('/usage?range=30d')).json.total.calls)
     const { json: month } = await bob.get('/usage?range=thisMonth&by=key&and=network&series=0')
     const today = isoDate(systemClock.now())
+    t.equal((await bob.get('/usage?range=today')).json.times[0], `${today}T00:00:00.000Z`)
     t.same([month.step, month.times[0], month.times.length], ['day', `${today.slice(0, 7)}-01T00:00:00.000Z`, Number(today.slice(8))])
     t.match(month.groups[0].parts, [{ name: 'devnet', calls: month.groups[0].calls, credits: month.groups[0].credits }])
     const { json: before } = await bob.get('/usage?range=lastMonth')

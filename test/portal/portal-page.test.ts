@@ -652,13 +652,19 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await page.inputValue('[name=key]'), '')
   })
 
-  t.test('the Overview has the URLs of a network, what failed and why, and the share of the credits that is used', async t => {
-    await page.goto(`${gateway.portal}/`)
-    await page.waitForSelector('section[aria-label=Endpoints] code:text-matches("/v3/API_KEY$")')
-    await page.waitForSelector('.failures li:has-text("Invalid params") .said:text-matches("[a-z]{3}")')
-    t.match(await page.textContent('.credits .spread'), /^[0-9,]+ of 3,000,000[0-9.]+\u00a0% used$/)
-    t.same(await findAccessibilityViolations(page), [])
-  })
+  t.test(
+    'the Overview has the URLs of a network, what failed today and why, which methods used credits, and the share that is used',
+    async t => {
+      await page.goto(`${gateway.portal}/`)
+      await page.waitForSelector('section[aria-label=Endpoints] code:text-matches("/v3/API_KEY$")')
+      await page.waitForSelector('.failures li:has-text("Invalid params") .said:text-matches("[a-z]{3}")')
+      const ofMethods = page.locator('section[aria-label="Credits today, by method"]')
+      await ofMethods.locator('li:has-text("eth_gasPrice") .number:text-matches("^[1-9]")').waitFor()
+      t.match(await ofMethods.locator('.help').textContent(), /^Latency of successful calls: p50 [0-9.]+.ms · p95 [0-9.]+.ms$/)
+      t.match(await page.textContent('.credits .spread'), /^[0-9,]+ of 3,000,000[0-9.]+\u00a0% used$/)
+      t.same(await findAccessibilityViolations(page), [])
+    },
+  )
 
   t.test('an export has the filters on all its pages that were chosen when it began', async t => {
     await page.goto(`${gateway.portal}/requests?method=eth_getBalance`)

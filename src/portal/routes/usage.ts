@@ -21,8 +21,8 @@ type Range = keyof typeof rangesMs
 
 const rangeNames = Object.keys(rangesMs) as Range[] // of a literal
 
-/** Calendar months, UTC: the current one up to now, and the one before. */
-const monthNames = ['thisMonth', 'lastMonth'] as const
+/** UTC: the day and the month up to now, and the month before. They are read by days, which takes the fewest rows. */
+const calendarNames = ['today', 'thisMonth', 'lastMonth'] as const
 
 /** Up to this range, one point is an hour, while hours are kept; above, a day. */
 const maxHourlyRangeMs = 8 * dayMs
@@ -57,9 +57,9 @@ export const timesOf = ({ range, from, to }: Infer<{ readonly type: 'object'; re
 const rangeQuery = {
   range: {
     type: 'string',
-    enum: [...rangeNames, ...monthNames],
+    enum: [...rangeNames, ...calendarNames],
     default: '24h',
-    description: 'How far back, up to now, or a calendar month, UTC; `from` replaces it.',
+    description: 'How far back, up to now, or a day or month of the calendar, UTC; `from` replaces it.',
   },
   from: { ...time, description: 'The beginning, ISO 8601. The range is extended to whole points.' },
   to: { ...time, description: 'With `from`: the end; now if absent.' },
@@ -67,7 +67,7 @@ const rangeQuery = {
 } as const
 
 interface RangeQuery {
-  readonly range?: Range | (typeof monthNames)[number] | undefined
+  readonly range?: Range | (typeof calendarNames)[number] | undefined
   readonly from?: string | undefined
   readonly to?: string | undefined
 }
@@ -75,6 +75,7 @@ interface RangeQuery {
 /** The points of a range; without one, of the time before now. Throws ApiError. */
 export const pointsOf = ({ range, from, to }: RangeQuery, now: number, defaultRangeMs: number = rangesMs['24h']) => {
   if (from !== undefined) return pointsBetween(parseTime('from', from), to === undefined ? now : parseTime('to', to), now)
+  if (range === 'today') return toPoints('day', now, now + 1)
   if (range === 'thisMonth') return toPoints('day', startOfMonth(now), now + 1)
   if (range === 'lastMonth') return toPoints('day', startOfMonth(startOfMonth(now) - dayMs), startOfMonth(now))
   const first = now - (range === undefined ? defaultRangeMs : rangesMs[range])

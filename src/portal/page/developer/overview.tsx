@@ -41,7 +41,7 @@ const text = developerTexts.overview
 
 export const Overview = () => {
   // Asked for beside the account, not after it.
-  const usage = useRequest<UsageAnswer>('/usage?range=24h&by=method&series=0')
+  const usage = useRequest<UsageAnswer>('/usage?range=today&by=method&series=0')
   const networks = useRequest<readonly NetworkJson[]>('/networks')
   const current = account.value
   // Figures that are read and those that are sent are of the same moment, once calls pause.
@@ -156,23 +156,22 @@ interface LastDayProps {
 /** Hours are whole: there are 23 of them, and what is over of this one. */
 const sinceOf = ([first]: AccountReport['hours']): string => (first === undefined ? '' : formatSince(first.start))
 
-const LastDay = ({ account: { hours }, usage, networks }: LastDayProps) => (
+/** The chart is of 24 hours. What stands below it is of the day that credits are counted by, of which few rows are read. */
+const LastDay = ({ account: { hours, now }, usage, networks }: LastDayProps) => (
   <>
-    <CallsOfDay hours={hours} latency={usage.data.value?.total} />
-    {hours.some(({ failed }) => failed > 0) && <WhatFailed since={sinceOf(hours)} />}
+    <CallsOfDay hours={hours} />
+    {hours.some(({ start, failed }) => failed > 0 && dayOf(start) === dayOf(now)) && <WhatFailed />}
     <div class="cards">
-      <TopMethods usage={usage} since={sinceOf(hours)} />
+      <TopMethods usage={usage} />
       <NetworkStates networks={networks} />
     </div>
     {networks.data.value !== undefined && <Endpoints networks={networks.data.value} />}
   </>
 )
 
-interface CallsOfDayProps extends Pick<AccountReport, 'hours'> {
-  readonly latency: Pick<UsageAnswer['total'], 'p50Ms' | 'p95Ms'> | undefined
-}
+const dayOf = (time: string): string => time.slice(0, 10)
 
-const CallsOfDay = ({ hours, latency }: CallsOfDayProps) => {
+const CallsOfDay = ({ hours }: Pick<AccountReport, 'hours'>) => {
   const failed = failedSeries(hours.map(each => each.failed))
   const calls = sumOf(hours.map(each => each.calls))
   const ok = { id: 'ok', name: text.successful, color: groupColor(0), points: hours.map(each => each.calls - each.failed) }
@@ -180,12 +179,7 @@ const CallsOfDay = ({ hours, latency }: CallsOfDayProps) => {
   return (
     <Chart
       title={`${text.callsByHour} ${sinceOf(hours)}`}
-      note={[
-        formatCalls(calls),
-        `${formatShare(calls - sumOf(failed.points), calls)}\u00a0${text.ofThemOk}`,
-        `${developerTexts.usage.p50}\u00a0${formatLatency(latency?.p50Ms)}`,
-        `${developerTexts.usage.p95}\u00a0${formatLatency(latency?.p95Ms)}`,
-      ].join(' · ')}
+      note={`${formatCalls(calls)} · ${formatShare(calls - sumOf(failed.points), calls)}\u00a0${text.ofThemOk}`}
       times={hours.map(({ start }) => start)}
       end={end}
       series={failed.points.some(calls => calls !== 0) ? [failed, ok] : [ok]}
@@ -202,11 +196,11 @@ const maxOutcomes = 3
 const maxMethods = 2
 
 /** What went wrong, and what to do: whoever looks because calls fail finds it here. */
-const WhatFailed = ({ since }: { readonly since: string }) => {
-  const errors = useRequest<AccountErrors>('/errors?range=24h')
+const WhatFailed = () => {
+  const errors = useRequest<AccountErrors>('/errors?range=today')
   return (
     <section class="card failures" aria-label={text.whatFailed}>
-      <Heading title={`${text.whatFailed} ${since}`} path="/errors" page={developerTexts.pages.errors} />
+      <Heading title={text.whatFailed} path="/errors" page={developerTexts.pages.errors} />
       <WhenLoaded from={errors} skeleton={<Skeleton lines={2} />}>
         {({ errors: found }) => (
           <ul class="ranking">
@@ -241,21 +235,30 @@ const WhatFailed = ({ since }: { readonly since: string }) => {
 /** A card has room for so many lines. */
 const maxLines = 5
 
-const TopMethods = ({ usage, since }: Pick<LastDayProps, 'usage'> & { readonly since: string }) => (
+const TopMethods = ({ usage }: Pick<LastDayProps, 'usage'>) => (
   <section class="card" aria-label={text.topMethods}>
-    <Heading title={`${text.topMethods} ${since}`} path="/usage" page={developerTexts.pages.usage} />
+    <Heading title={text.topMethods} path="/usage" page={developerTexts.pages.usage} />
     <WhenLoaded from={usage} skeleton={<Skeleton lines={maxLines} />}>
-      {({ groups, total }) => (
-        <ul class="ranking">
-          {groups.slice(0, maxLines).map(({ name, credits }) => (
-            <li key={name}>
-              <code>{formatMethod(name)}</code>
-              <span class="number">{formatNumber(credits)}</span>
-              <Bar label={`${formatMethod(name)}: ${developerTexts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
-            </li>
-          ))}
-        </ul>
-      )}
+      {({ groups, total: { calls, credits: max, p50Ms, p95Ms } }) =>
+        calls === 0 ? (
+          <p class="lead">{text.noCallsToday}</p>
+        ) : (
+          <>
+            <ul class="ranking">
+              {groups.slice(0, maxLines).map(({ name, credits }) => (
+                <li key={name}>
+                  <code>{formatMethod(name)}</code>
+                  <span class="number">{formatNumber(credits)}</span>
+                  <Bar label={`${formatMethod(name)}: ${developerTexts.usage.share}`} value={credits} max={Math.max(1, max)} isThin />
+                </li>
+              ))}
+            </ul>
+            <p class="help">
+              {`${text.latency}: ${developerTexts.usage.p50} ${formatLatency(p50Ms)} · ${developerTexts.usage.p95} ${formatLatency(p95Ms)}`}
+            </p>
+          </>
+        )
+      }
     </WhenLoaded>
   </section>
 )
