@@ -3,11 +3,17 @@ import { systemClock } from '../services/clock.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { singleFlight } from '../util/async.ts'
 
+interface TestTimer {
+  at: number
+  readonly run: () => void
+  readonly every?: number
+}
+
 /** A clock that a test advances. */
 export class TestClock implements Clock {
   #now: number
   #monotonic = 1000
-  readonly #timers = new Set<{ at: number; run: () => void; every?: number }>()
+  readonly #timers = new Set<TestTimer>()
 
   constructor(now = Date.UTC(2026, 0, 15, 12)) {
     this.#now = now
@@ -23,7 +29,7 @@ export class TestClock implements Clock {
 
   /** When the next timer is due, in monotonic ms; undefined without timers. */
   get nextTimerAt(): number | undefined {
-    return this.#timers.size === 0 ? undefined : Math.min(...Array.from(this.#timers, ({ at }) => at))
+    return this.#nextTimer()?.at
   }
 
   after = (ms: number, run: () => void): Timer => this.#addTimer({ at: this.#monotonic + ms, run })
@@ -38,8 +44,8 @@ export class TestClock implements Clock {
   advance(ms: number): void {
     const end = this.#monotonic + ms
     for (;;) {
-      const due = [...this.#timers].filter(timer => timer.at <= end).sort((a, b) => a.at - b.at)[0]
-      if (due === undefined) break
+      const due = this.#nextTimer()
+      if (due === undefined || due.at > end) break
       this.#advanceTo(due.at)
       if (due.every === undefined) this.#timers.delete(due)
       else due.at += due.every
@@ -59,12 +65,19 @@ export class TestClock implements Clock {
     }
   }
 
+  /** Of those that are due at the same time, the first that was set. Nothing is sorted or copied: in a day, a timer of a second runs 86,400 times. */
+  #nextTimer(): TestTimer | undefined {
+    let next: TestTimer | undefined
+    for (const timer of this.#timers) if (next === undefined || timer.at < next.at) next = timer
+    return next
+  }
+
   #advanceTo(to: number): void {
     this.#now += to - this.#monotonic
     this.#monotonic = to
   }
 
-  #addTimer(timer: { at: number; run: () => void; every?: number }): Timer {
+  #addTimer(timer: TestTimer): Timer {
     this.#timers.add(timer)
     return { cancel: () => void this.#timers.delete(timer) }
   }
