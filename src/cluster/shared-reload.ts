@@ -83,9 +83,11 @@ export class SharedReload {
     const [id, configuration] = [(this.#lastId += 1), this.#configuration]
     const reply = await worker.call('prepareReload', { id, ...configuration }, prepareTimeoutMs)
     if (reply === 'exited') return
-    const isCommitted = isReply(reply) && reply.length === 0 && configuration === this.#configuration
+    // Another reload has been committed meanwhile: the worker follows that one too.
+    const isSuperseded = configuration !== this.#configuration
+    const isCommitted = isReply(reply) && reply.length === 0 && !isSuperseded
     worker.send('endReload', { id, isCommitted })
-    if (isCommitted) return
+    if (isCommitted || isSuperseded) return
     const message = 'worker has not the configuration of the others, as the code of a plugin has changed: restart the gateway'
     this.#options.log.warn({ event: 'worker-config', worker: worker.pid }, message)
   }

@@ -130,6 +130,18 @@ t.test('a worker that becomes ready during a reload gets the configuration of th
   t.same(log.lines, [])
 })
 
+t.test('a worker that follows the others while they commit a reload follows that one too, and is not reported', async t => {
+  const [one, older] = [fakeWorker(), fakeWorker()]
+  const { reload, ready, log } = openReload(one)
+  const prepared = await reload.prepare(shared('new'))
+  ready.push(older.worker)
+  reload.addWorker(older.worker, 'older')
+  prepared.commit()
+  await new Promise(setImmediate)
+  t.same(older.received, ['prepare old', 'commit', 'prepare new', 'abandon', 'commit'])
+  t.same(log.lines, [])
+})
+
 t.test('a worker that follows the others has what they have, also where the next reload comes to nothing', async t => {
   const config = configOf({})
   const [late, refusing] = [realWorker(config), fakeWorker()]
