@@ -160,6 +160,10 @@ t.test('the axis of a narrow chart has a time, from 10 minutes on two, all with 
   t.equal(formatTick(24 * hour, 15, 900), 'Jan 2')
 })
 
+t.test('the axis of columns has times at which a column begins', async t => {
+  t.equal(timeStepsOf(3 * 3_600, 3_600)[0], 3_600)
+})
+
 t.test('the axis of days has each day once, however wide the chart is', async t => {
   const day = 86_400
   t.same(timeStepsOf(7 * day, day).slice(0, 3), [day, 2 * day, 3 * day])

@@ -317,7 +317,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector(`[role=tabpanel]:has-text("/v3/${key}")`)
     await page.fill('[name=key]', anyKey)
     await page.waitForSelector('[role=tabpanel]:has-text("/v3/tg_…aaaa")')
-    await page.waitForSelector('button:text-is("Show the key (kept in this tab)")')
+    await page.waitForSelector('button:text-is("Show the key")')
     await page.fill('[name=key]', key)
     t.match(await page.textContent('section[aria-label="About the method"]'), /^eth_gasPrice\(\)A gas price/)
   })

@@ -252,8 +252,8 @@ export const failedSeries = (points: readonly number[]): ChartSeries => ({
   points,
 })
 
-/** The color of a group, by its rank; the rest together have one. */
-export const groupColor = (rank: number): string => groupColors[rank] ?? restColor
+/** The color of a group, by its place among those shown; the rest together have one. */
+export const groupColor = (place: number): string => groupColors[place] ?? restColor
 
 /** Of a latency, on each page. */
 export const percentileColors = { p50: 'series-1', p95: 'series-3', p99: 'series-5' } as const

@@ -13,9 +13,9 @@ const timeSteps = [
   ...[1, 2, 3, 4, 5, 7, 10, 14, 30].map(days => secondsPerDay * days),
 ]
 
-/** From one time on the axis to the next, in seconds: of points that are days, each day stands there once. */
+/** From one time on the axis to the next, in seconds: a point at least, and of points that are days, each day stands there once. */
 export const timeStepsOf = (rangeSeconds: number, pointSeconds: number): number[] => {
-  const least = pointSeconds >= secondsPerDay ? secondsPerDay : rangeSeconds < minMinutesSeconds ? 1 : 60
+  const least = Math.max(Math.min(pointSeconds, secondsPerDay), rangeSeconds < minMinutesSeconds ? 1 : 60)
   return timeSteps.filter(step => step >= least)
 }
 

@@ -150,15 +150,18 @@ const stripe = ({ ctx, bbox, data, valToPos }: uPlot, index: number, widthSecond
   ctx.restore()
 }
 
-/** Failed calls stand below the others; however few they are, they are seen. */
-const raiseFailures = ({ ctx, bbox, valToPos }: uPlot, { times, series }: PlotProps, stepSeconds: number): void => {
+/** Failed calls stand below the others; however few they are, they are seen, in at most half of a low column. */
+const raiseFailures = ({ ctx, bbox, data, valToPos }: uPlot, { times, series }: PlotProps, stepSeconds: number): void => {
   const [lowest] = series
   if (lowest === undefined || !isFailure(lowest)) return
-  const [bottom, least] = [bbox.top + bbox.height, minFailuresPx * uPlot.pxRatio]
+  const bottom = bbox.top + bbox.height
   ctx.save()
   ctx.fillStyle = colorOf(lowest.color)
   lowest.points.forEach((value, i) => {
-    if (!value || bottom - valToPos(value, 'y', true) >= least) return
+    if (!value) return
+    const heightOf = (calls: number): number => bottom - valToPos(calls, 'y', true)
+    const least = Math.min(minFailuresPx * uPlot.pxRatio, heightOf(data[1]?.[i] ?? 0) / 2)
+    if (heightOf(value) >= least) return
     const start = Date.parse(times[i] ?? '') / 1_000
     const left = valToPos(start, 'x', true)
     ctx.fillRect(left, bottom - least, columnShare * (valToPos(start + stepSeconds, 'x', true) - left), least)

@@ -10,7 +10,7 @@ export const developerTexts = {
     code: 'The same call in code',
     url: 'URL',
     wallet: 'Wallet',
-    showKey: 'Show the key (kept in this tab)',
+    showKey: 'Show the key',
     hideKey: 'Hide the key',
   },
   signIn: { ...texts.signIn, inAnotherTab: 'Sign in in another tab' },

@@ -259,8 +259,8 @@ const GroupLatencies = ({ report: { by, times, end, groups }, nameOf }: Pick<Usa
   const chartOf = (quantile: 'p50' | 'p95') => ({
     title: `${text.latenciesBy[quantile]} ${text[by].toLowerCase()}`,
     format: formatLatency,
-    series: shown.map((group, i) => ({
-      ...{ id: group.name, name: nameOf(group), color: groupColor(i) },
+    series: shown.map(group => ({
+      ...{ id: group.name, name: nameOf(group), color: colorOfGroup(group, shown) },
       ...{ points: group.points[`${quantile}Ms`], ofRange: group[`${quantile}Ms`] },
     })),
   })
@@ -298,10 +298,17 @@ const outcomeSeries = ({ groups, total }: UsageAnswer): readonly ChartSeries[] =
 
 type PointsOf = (series: UsageSeries) => readonly number[]
 
+/** By its name among those shown: the same groups have the same colors in each range, whichever has most calls. */
+const colorOfGroup = ({ name }: UsageSeries, shown: readonly UsageSeries[]): string =>
+  groupColor(shown.filter(other => other.name < name).length)
+
 /** The first groups, and the others together. */
 const groupSeries = ({ groups, total }: UsageAnswer, nameOf: NameOf, pointsOf: PointsOf): readonly ChartSeries[] => {
   const withPoints = groups.filter(({ points }) => points.calls.length > 0)
-  const series = withPoints.map((group, i) => ({ id: group.name, name: nameOf(group), color: groupColor(i), points: pointsOf(group) }))
+  const series = withPoints.map(group => ({
+    ...{ id: group.name, name: nameOf(group), color: colorOfGroup(group, withPoints) },
+    points: pointsOf(group),
+  }))
   return [...series, ...othersOf(pointsOf(total), withPoints, pointsOf)]
 }
 

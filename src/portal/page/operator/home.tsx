@@ -444,21 +444,30 @@ const Charts = () => {
 
 const formatCores = (cores: number): string => cores.toFixed(2)
 
-const Accounts = ({ accounts }: { readonly accounts: Loaded<AccountOverviewJson> }) => (
-  <>
-    <h2>{operatorTexts.pages.accounts}</h2>
-    <WhenLoaded from={accounts} skeleton={<Skeleton height={16} />}>
+const Accounts = ({ accounts }: { readonly accounts: Loaded<AccountOverviewJson> }) => {
+  const heading = <h2>{operatorTexts.pages.accounts}</h2>
+  const skeleton = (
+    <>
+      {heading}
+      <Skeleton height={16} />
+    </>
+  )
+  return (
+    <WhenLoaded from={accounts} skeleton={skeleton}>
       {found => (
-        <div class="columns">
-          <NearLimit accounts={found} />
-          <Movers accounts={found} />
-          <Alerts accounts={found} />
-          <OperatorAlerts accounts={found} />
-        </div>
+        <>
+          {heading}
+          <div class="columns">
+            <NearLimit accounts={found} />
+            <Movers accounts={found} />
+            <Alerts accounts={found} />
+            <OperatorAlerts accounts={found} />
+          </div>
+        </>
       )}
     </WhenLoaded>
-  </>
-)
+  )
+}
 
 interface AccountsProps {
   readonly accounts: AccountOverviewJson
