@@ -1,6 +1,7 @@
 import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
 import { CommandError, exitCodes } from './command.ts'
+import type { Terminal } from './command.ts'
 
 /** npm, timeout and terminals send the same signal twice. */
 const duplicateSignalWindowMs = 1000
@@ -40,9 +41,16 @@ export const exitImmediately = (): void => {
  * Runs `work`, whose signal is aborted by Ctrl-C and the like with a CommandError that says so and `hint`: it takes back what it has begun, where it
  * cannot be gone on with.
  */
-export const runUntilAborted = (hint: string, work: (signal: AbortSignal) => Promise<number>): Promise<number> =>
+export const runUntilAborted = (
+  { err }: Pick<Terminal, 'err'>,
+  hint: string,
+  work: (signal: AbortSignal) => Promise<number>,
+): Promise<number> =>
   runUntilSignal(['SIGTERM', 'SIGINT', 'SIGHUP'], stopRequested => {
     const controller = new AbortController()
-    void stopRequested.then(signal => controller.abort(new CommandError(`stopped by ${signal}: ${hint}`)))
+    void stopRequested.then(signal => {
+      err(`${signal} received: what has begun is ended, or taken back; another signal ends the command at once`)
+      controller.abort(new CommandError(`stopped by ${signal}: ${hint}`))
+    })
     return work(controller.signal)
   })

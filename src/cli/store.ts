@@ -77,7 +77,7 @@ const backup: Subcommand = async (args, terminal) => {
   const { config, problems } = readGatewayConfig(dir, terminal.env)
   printProblems(problems, terminal)
   if (config === undefined) return exitCodes.config
-  return runUntilAborted('nothing was backed up', async signal => {
+  return runUntilAborted(terminal, 'nothing was backed up', async signal => {
     const { accounts, keys, bytes } = await backupStore(config.store, systemClock, resolve(folder), signal)
     terminal.out(
       json
@@ -96,7 +96,7 @@ const copy: Subcommand = async (args, terminal) => {
   const source = readStoreAddress('FROM', from, terminal)
   const target = readStoreAddress('TO', to, terminal)
   requireExistingStore(source)
-  return runUntilAborted('run the command again, which goes on with the copy', signal =>
+  return runUntilAborted(terminal, 'run the command again, which goes on with the copy', signal =>
     withEngines(source, target, async (sourceEngine, targetEngine) => {
       const progress = createProgressReporter(terminal, signal)
       if (switches === true) {

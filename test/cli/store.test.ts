@@ -264,7 +264,8 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
       },
     }
     t.equal(await runByMain(storeCommand, ['copy', `lmdb:${path}`, redis.url], terminal), 1)
-    t.same({ out, err }, { out: [], err: ['tollgate: stopped by SIGINT: run the command again, which goes on with the copy'] })
+    const received = 'SIGINT received: what has begun is ended, or taken back; another signal ends the command at once'
+    t.same({ out, err }, { out: [], err: [received, 'tollgate: stopped by SIGINT: run the command again, which goes on with the copy'] })
     await t.rejects(openRedis(t), { message: /^the store is an unfinished copy of another one/ })
     t.match(await copy(`lmdb:${path}`, redis.url), { code: 0 })
     t.same(await readEverything(await openRedis(t)), await readEverything(from))
@@ -367,6 +368,11 @@ t.test('store backup that is stopped says so, and leaves no part of the backup',
   while (!readdirSync(dir).some(file => file.includes('partial'))) await nextTurn()
   controller.abort(new Error('stopped by SIGINT'))
   await t.rejects(backup, { message: 'stopped by SIGINT' })
+  await t.rejects(
+    backupStore({ kind: 'lmdb', path }, systemClock, target, controller.signal),
+    { message: 'stopped by SIGINT' },
+    'before it began',
+  )
   t.same(
     readdirSync(dir).filter(file => file.startsWith('backup')),
     [],

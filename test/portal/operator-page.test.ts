@@ -114,20 +114,23 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await waitUntil(async () => (await codeOf()) === undefined)
   })
 
-  t.test('a dialog whose code the gateway has no more, as after a new version of it, says so, and loads the page again', async t => {
-    const page = await context.newPage()
-    await page.route('**/assets/account-forms-*.js', route => route.fulfill({ status: 404 }))
-    await page.goto(`${gateway.admin}/operator/accounts`)
-    await page.click('main >> text="Create an account"')
-    await page.waitForSelector('[role=alert]:has-text("This could not be loaded")')
-    t.same(await findAccessibilityViolations(page), [])
-    await page.unroute('**/assets/account-forms-*.js')
-    await page.click('button:text-is("Load the page again")')
-    await page.waitForSelector('[role=alert]', { state: 'detached' })
-    await page.click('main >> text="Create an account"')
-    await page.waitForSelector('dialog[open] [name=name]')
-    await page.close()
-  })
+  t.test(
+    'a dialog whose code the gateway has no more, as after a new version of it, says so, with a button that loads the page again',
+    async t => {
+      const page = await context.newPage()
+      await page.route('**/assets/account-forms-*.js', route => route.fulfill({ status: 404 }))
+      await page.goto(`${gateway.admin}/operator/accounts`)
+      await page.click('main >> text="Create an account"')
+      await page.waitForSelector('[role=alert]:has-text("This could not be loaded")')
+      t.same(await findAccessibilityViolations(page), [])
+      await page.unroute('**/assets/account-forms-*.js')
+      await page.click('button:text-is("Load the page again")')
+      await page.waitForSelector('[role=alert]', { state: 'detached' })
+      await page.click('main >> text="Create an account"')
+      await page.waitForSelector('dialog[open] [name=name]')
+      await page.close()
+    },
+  )
 
   t.test('plan, credits and label are changed; a form says which field is wrong', async t => {
     await page.click(`text="${changeAccount}"`)

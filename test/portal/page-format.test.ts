@@ -2,7 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs'
 import fc from 'fast-check'
 import { severityOfFailures } from '../../src/portal/failure-share.ts'
 import { formatTick, timeSpaceOf, timeStepsOf } from '../../src/portal/page/components/plot-axis.ts'
-import { linePartsOf, shareOf, timeRangeOf, withoutEmpty } from '../../src/portal/page/components/plot-geometry.ts'
+import { failuresHeight, linePartsOf, shareOf, timeRangeOf, withoutEmpty } from '../../src/portal/page/components/plot-geometry.ts'
 import {
   formatAgeSince,
   formatCompact,
@@ -158,6 +158,14 @@ t.test('the axis of a narrow chart has a time, from 10 minutes on two, all with 
   t.equal(formatTick(12 * hour + 1_800, 15, 900), '12:30')
   t.equal(formatTick(12 * hour + 1_830, 15, 30), '12:30:30')
   t.equal(formatTick(24 * hour, 15, 900), 'Jan 2')
+})
+
+t.test('failed calls are seen in each column, and fill none in which others were answered', async t => {
+  t.equal(failuresHeight(0.08, 0.08, 1), 3, 'all of few')
+  t.equal(failuresHeight(0.01, 100, 1), 3, 'few of many')
+  t.equal(failuresHeight(1, 4, 1), 2, 'some of few')
+  t.equal(failuresHeight(0.02, 0.1, 2), 2, 'a pixel at least')
+  t.equal(failuresHeight(50, 100, 1), 50)
 })
 
 t.test('the axis of columns has times at which a column begins', async t => {

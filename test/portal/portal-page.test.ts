@@ -658,6 +658,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       await page.goto(`${gateway.portal}/`)
       await page.waitForSelector('section[aria-label=Endpoints] code:text-matches("/v3/API_KEY$")')
       await page.waitForSelector('.failures li:has-text("Invalid params") .said:text-matches("[a-z]{3}")')
+      t.match(await page.getAttribute('.failures .heading a', 'href'), /^\/errors\?from=[0-9-]+T00%3A00%3A00\.000Z&to=/, 'of the same time')
       const ofMethods = page.locator('section[aria-label="Credits today, by method"]')
       await ofMethods.locator('li:has-text("eth_gasPrice") .number:text-matches("^[1-9]")').waitFor()
       t.match(await ofMethods.locator('.help').textContent(), /^Latency of successful calls: p50 [0-9.]+.ms · p95 [0-9.]+.ms$/)

@@ -30,6 +30,8 @@ const sums = { calls: count, failed: count, byGateway: failedByGateway, forwarde
 const sumNames = Object.keys(sums) as (keyof typeof sums)[] // of a literal
 const date = { type: 'string', format: 'date' } as const
 
+const trafficDimensions = ['account', ...dimensions, 'hour', 'day'] as const
+
 /** What the operations return, by the name in the OpenAPI document. */
 export const usageSchemas = {
   AccountBalance: object({ account: text, plan: text, ...balanceProperties }),
@@ -42,7 +44,7 @@ export const usageSchemas = {
     total: object(sums),
   }),
   Usage: object({
-    by: text,
+    by: { type: 'string', enum: trafficDimensions },
     from: time,
     groupCount: { ...count, description: 'All groups; `groups` has those that were asked for.' },
     groups: listOf(
@@ -93,8 +95,6 @@ const maxDays = 3_660
 
 type AccountBalance = { readonly account: string; readonly plan: string } & Balance
 type AccountCalls = { readonly account: string; readonly by: Grouping } & CallCounts
-
-const trafficDimensions = ['account', ...dimensions, 'hour', 'day'] as const
 
 const trafficOrders = ['credits', 'calls', 'failed', 'byGateway', 'rejected', 'p95Ms'] as const
 

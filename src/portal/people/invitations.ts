@@ -93,7 +93,7 @@ interface AcceptanceServices extends RecordServices {
   readonly store: RecordedStore
 }
 
-/** Whoever has shown that the address is theirs joins the account. Rejects with ApiError, also while somebody signs in with the address. */
+/** Whoever has shown that the address is theirs joins the account. Rejects with ApiError. */
 export const acceptInvitation = async (services: AcceptanceServices, email: string, id: string): Promise<Person> => {
   const { store, clock } = services
   const invitation = (await findInvitationsTo(store, email)).find(each => each.id === id)

@@ -55,7 +55,7 @@ export const getOrAddPerson = async (store: RecordStore, clock: Clock, person: P
   (await findByName(store, person)) ??
   oneAtATime({ store, clock }, nameLock(person), async () => (await findByName(store, person)) ?? addPerson(store, person))
 
-/** Undefined when the account has a person of this name, or `add` returns it. */
+/** Undefined when the account has a person of this name, or `add` resolves with undefined. */
 export const addNewPerson = (
   store: RecordStore,
   clock: Clock,

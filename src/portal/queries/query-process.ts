@@ -60,7 +60,10 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       })) as UsageQueries[Name] // what the query of this name returned in the process
 
   return {
-    queries: new Proxy({} as UsageQueries, { get: (_, name: QueryName) => query(name) }),
+    queries: new Proxy({} as UsageQueries, {
+      // With a method `then` it would be a promise, and whoever awaits it would wait forever.
+      get: (_, name: QueryName | 'then') => (name === 'then' ? undefined : query(name)),
+    }),
     start: () => void startProcess(),
     close: endProcess,
   }

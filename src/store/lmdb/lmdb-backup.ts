@@ -30,11 +30,14 @@ export const backupLmdbStore = async (path: string, target: string, signal?: Abo
   // LMDB cannot be stopped, and goes on with files that are removed: what comes after it fails. Another signal ends the process, and leaves nothing either.
   signal?.addEventListener('abort', removePartial)
   try {
+    signal?.throwIfAborted()
     createFolder(partial, 0o700)
     await readEnvironment(path, (_, root) => root.backup(partial, true))
     await sync(join(partial, 'data.mdb'))
     const summary = await readEnvironment(partial, summarize)
     await rm(join(partial, 'lock.mdb'), { force: true }) // of the look at the copy
+    signal?.throwIfAborted()
+    signal?.removeEventListener('abort', removePartial)
     await rename(partial, target)
     await sync(dirname(target))
     return { ...summary, bytes: (await stat(join(target, 'data.mdb'))).size }

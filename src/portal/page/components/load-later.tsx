@@ -10,9 +10,12 @@ type Component<Props> = (props: Props) => ComponentChildren
 /** A gateway of another version has other files. */
 const loadPageAgain = (): void => location.reload()
 
+/** The button that asked for it may be far away. */
+const scrollIntoView = (part: HTMLElement | null): void => part?.scrollIntoView({ block: 'nearest' })
+
 /** In the place of a button, or of a dialog. */
 const MissingPart = () => (
-  <p class="error" role="alert">
+  <p class="error" role="alert" ref={scrollIntoView}>
     {texts.notLoaded}{' '}
     <button type="button" class="quiet small" onClick={loadPageAgain}>
       {texts.loadPageAgain}

@@ -81,6 +81,15 @@ export const linePartsOf = ({ series, isRunning }: Pick<PlotProps, 'series' | 'i
       : [{ color, points, isLast: false }],
   )
 
+/** However few failed calls are, so much of them is seen. */
+const minFailuresPx = 3
+
+/** How high failed calls stand in a column of all calls: in a low one at most half, unless all have failed. In px of the screen, as are the heights. */
+export const failuresHeight = (failedPx: number, allPx: number, pxRatio: number): number => {
+  const least = minFailuresPx * pxRatio
+  return Math.max(failedPx, failedPx === allPx ? least : Math.min(least, Math.max(pxRatio, allPx / 2)))
+}
+
 type TimeAxis = Pick<PlotProps, 'times' | 'stepMs' | 'kind' | 'rangeMs'>
 
 const secondsOf = (time: string | undefined): number => Date.parse(time ?? '') / 1_000

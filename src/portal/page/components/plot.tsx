@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { colorOf, theme } from '../theme.ts'
 import { formatTick, timeSpaceOf, timeStepsOf } from './plot-axis.ts'
-import { axisWidthPx, isFailure, linePartsOf, plotHeightPx, timeRangeOf } from './plot-geometry.ts'
+import { axisWidthPx, failuresHeight, isFailure, linePartsOf, plotHeightPx, timeRangeOf } from './plot-geometry.ts'
 import type { ChartLimit, PlotProps } from './plot-geometry.ts'
 
 /** The limit is drawn up to so many times the largest column: above, the columns would be too small to read. */
@@ -150,7 +150,7 @@ const stripe = ({ ctx, bbox, data, valToPos }: uPlot, index: number, widthSecond
   ctx.restore()
 }
 
-/** Failed calls stand below the others; however few they are, they are seen, in at most half of a low column. */
+/** Failed calls stand below the others; however few they are, they are seen. */
 const raiseFailures = ({ ctx, bbox, data, valToPos }: uPlot, { times, series }: PlotProps, stepSeconds: number): void => {
   const [lowest] = series
   if (lowest === undefined || !isFailure(lowest)) return
@@ -160,16 +160,13 @@ const raiseFailures = ({ ctx, bbox, data, valToPos }: uPlot, { times, series }: 
   lowest.points.forEach((value, i) => {
     if (!value) return
     const heightOf = (calls: number): number => bottom - valToPos(calls, 'y', true)
-    const least = Math.min(minFailuresPx * uPlot.pxRatio, heightOf(data[1]?.[i] ?? 0) / 2)
-    if (heightOf(value) >= least) return
+    const heightPx = failuresHeight(heightOf(value), heightOf(data[1]?.[i] ?? 0), uPlot.pxRatio)
     const start = Date.parse(times[i] ?? '') / 1_000
     const left = valToPos(start, 'x', true)
-    ctx.fillRect(left, bottom - least, columnShare * (valToPos(start + stepSeconds, 'x', true) - left), least)
+    ctx.fillRect(left, bottom - heightPx, columnShare * (valToPos(start + stepSeconds, 'x', true) - left), heightPx)
   })
   ctx.restore()
 }
-
-const minFailuresPx = 3
 
 /** Below everything else. */
 const drawGround = ({ ctx, bbox, valToPos }: uPlot, { grayUntil }: PlotProps, color: string): void => {

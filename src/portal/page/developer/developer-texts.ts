@@ -29,6 +29,7 @@ export const developerTexts = {
     runsOut: 'At the pace of the last hour, they run out at',
     topMethods: 'Credits today, by method',
     noCallsToday: 'No calls since 00:00 UTC.',
+    noneFailedToday: 'No failed calls since 00:00 UTC.',
     latency: 'Latency of successful calls',
     whatFailed: 'Failed calls today',
     plan: 'Plan',

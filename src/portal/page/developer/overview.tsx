@@ -157,31 +157,39 @@ interface LastDayProps {
 const sinceOf = ([first]: AccountReport['hours']): string => (first === undefined ? '' : formatSince(first.start))
 
 /** The chart is of 24 hours. What stands below it is of the day that credits are counted by, of which few rows are read. */
-const LastDay = ({ account: { hours, now }, usage, networks }: LastDayProps) => (
-  <>
-    <CallsOfDay hours={hours} />
-    {hours.some(({ start, failed }) => failed > 0 && dayOf(start) === dayOf(now)) && <WhatFailed />}
-    <div class="cards">
-      <TopMethods usage={usage} />
-      <NetworkStates networks={networks} />
-    </div>
-    {networks.data.value !== undefined && <Endpoints networks={networks.data.value} />}
-  </>
-)
+const LastDay = ({ account: { hours, now }, usage, networks }: LastDayProps) => {
+  const today = { from: `${now.slice(0, 10)}T00:00:00.000Z`, to: endOf(hours) }
+  return (
+    <>
+      <CallsOfDay hours={hours} />
+      {hours.some(({ failed }) => failed > 0) && <WhatFailed today={today} />}
+      <div class="cards">
+        <TopMethods usage={usage} today={today} />
+        <NetworkStates networks={networks} />
+      </div>
+      {networks.data.value !== undefined && <Endpoints networks={networks.data.value} />}
+    </>
+  )
+}
 
-const dayOf = (time: string): string => time.slice(0, 10)
+/** From midnight to the end of this hour, as other pages take it: they show hours of it. */
+type Today = Readonly<Record<'from' | 'to', string>>
+
+const linkToToday = (path: string, today: Today, more: Readonly<Record<string, string>> = {}): string =>
+  `${path}?${new URLSearchParams({ ...more, ...today })}`
+
+const endOf = (hours: AccountReport['hours']): string => new Date(Date.parse(hours.at(-1)?.start ?? '') + hourMs).toISOString()
 
 const CallsOfDay = ({ hours }: Pick<AccountReport, 'hours'>) => {
   const failed = failedSeries(hours.map(each => each.failed))
   const calls = sumOf(hours.map(each => each.calls))
   const ok = { id: 'ok', name: text.successful, color: groupColor(0), points: hours.map(each => each.calls - each.failed) }
-  const end = new Date(Date.parse(hours.at(-1)?.start ?? '') + hourMs).toISOString()
   return (
     <Chart
       title={`${text.callsByHour} ${sinceOf(hours)}`}
       note={`${formatCalls(calls)} · ${formatShare(calls - sumOf(failed.points), calls)}\u00a0${text.ofThemOk}`}
       times={hours.map(({ start }) => start)}
-      end={end}
+      end={endOf(hours)}
       series={failed.points.some(calls => calls !== 0) ? [failed, ok] : [ok]}
       onPickTime={(from, to) => navigate(`/usage?${new URLSearchParams({ from, to })}`)}
       onPickSeries={id => navigate(`/usage?${new URLSearchParams({ outcome: id })}`)}
@@ -196,18 +204,19 @@ const maxOutcomes = 3
 const maxMethods = 2
 
 /** What went wrong, and what to do: whoever looks because calls fail finds it here. */
-const WhatFailed = () => {
+const WhatFailed = ({ today }: { readonly today: Today }) => {
   const errors = useRequest<AccountErrors>('/errors?range=today')
   return (
     <section class="card failures" aria-label={text.whatFailed}>
-      <Heading title={text.whatFailed} path="/errors" page={developerTexts.pages.errors} />
+      <Heading title={text.whatFailed} path={linkToToday('/errors', today)} page={developerTexts.pages.errors} />
       <WhenLoaded from={errors} skeleton={<Skeleton lines={2} />}>
         {({ errors: found }) => (
           <ul class="ranking">
+            {found.length === 0 && <li>{text.noneFailedToday}</li>}
             {found.slice(0, maxOutcomes).map(({ outcome, code, calls, methods, message, messages, advice }) => (
               <li key={outcome}>
                 <Outcome shown={{ outcome, code, isSlow: false }} />
-                <a href={`/requests?${new URLSearchParams({ outcome })}`} onClick={followLink}>
+                <a href={linkToToday('/requests', today, { outcome })} onClick={followLink}>
                   {formatCalls(calls)}
                   <span class="unseen"> {formatOutcome(outcome)}</span>
                 </a>
@@ -235,9 +244,9 @@ const WhatFailed = () => {
 /** A card has room for so many lines. */
 const maxLines = 5
 
-const TopMethods = ({ usage }: Pick<LastDayProps, 'usage'>) => (
+const TopMethods = ({ usage, today }: Pick<LastDayProps, 'usage'> & { readonly today: Today }) => (
   <section class="card" aria-label={text.topMethods}>
-    <Heading title={text.topMethods} path="/usage" page={developerTexts.pages.usage} />
+    <Heading title={text.topMethods} path={linkToToday('/usage', today)} page={developerTexts.pages.usage} />
     <WhenLoaded from={usage} skeleton={<Skeleton lines={maxLines} />}>
       {({ groups, total: { calls, credits: max, p50Ms, p95Ms } }) =>
         calls === 0 ? (

@@ -254,13 +254,14 @@ const latencySeries = ({ total: { points, p50Ms, p95Ms, p99Ms } }: UsageAnswer):
 
 /** The groups with the most credits beside each other, where there are several. */
 const GroupLatencies = ({ report: { by, times, end, groups }, nameOf }: Pick<UsageChartProps, 'report' | 'nameOf'>) => {
-  const shown = groups.filter(({ points }) => points.p95Ms.some(ms => ms !== null))
+  const colored = groups.filter(({ points }) => points.calls.length > 0)
+  const shown = colored.filter(({ points }) => points.p95Ms.some(ms => ms !== null))
   if (shown.length < 2) return null
   const chartOf = (quantile: 'p50' | 'p95') => ({
     title: `${text.latenciesBy[quantile]} ${text[by].toLowerCase()}`,
     format: formatLatency,
     series: shown.map(group => ({
-      ...{ id: group.name, name: nameOf(group), color: colorOfGroup(group, shown) },
+      ...{ id: group.name, name: nameOf(group), color: colorOfGroup(group, colored) },
       ...{ points: group.points[`${quantile}Ms`], ofRange: group[`${quantile}Ms`] },
     })),
   })
