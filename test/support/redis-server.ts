@@ -34,8 +34,10 @@ export interface RedisServer {
   remove(): Promise<void>
 }
 
-/** Valkey where there is no Redis. */
-const serverProgram = ['redis-server', 'valkey-server'].find(name => spawnSync(name, ['--version']).status === 0)
+/** Valkey where there is no Redis. TOLLGATE_REDIS_PROGRAM names another program. */
+const serverProgram = [process.env['TOLLGATE_REDIS_PROGRAM'] ?? 'redis-server', 'valkey-server'].find(
+  name => spawnSync(name, ['--version']).status === 0,
+)
 
 /** For tap's `skip`: false when a server is installed. */
 export const skipWithoutRedis: string | false = serverProgram === undefined ? 'redis-server is not installed' : false

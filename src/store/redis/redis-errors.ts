@@ -37,7 +37,7 @@ const fixes: Fixes = [
   [/^MISCONF /, 'make room on its disk, or repair its snapshots'],
   [/^NOREPLICAS /, 'start its replicas, or lower its min-replicas-to-write'],
   [/^(READONLY|MASTERDOWN) /, 'name the primary in its address, or Sentinels with redis+sentinel://'],
-  [/publish to the channel|access one of the channels/, 'give its user the channels `&tollgate:*`'],
+  [/publish to the channel|access (one of the channels|a channel)/, 'give its user the channels `&tollgate:*`'],
   [/^(NOAUTH|WRONGPASS) /, 'correct the user and the password in its address'],
   [/^NOPERM .* run the '([^']+)' command/, 'give its user the right `+$1`, and the others that docs/store.md names'],
   [/^NOPERM .* access (one of the keys|a key)/, 'give its user the keys `~tollgate:*`'],
@@ -66,9 +66,15 @@ const firstConnectFixes: Fixes = [
   ],
 ]
 
-/** Where in a script an error happened stands before it in Redis 6 and older, and behind it in Redis 7: it says nothing about these errors. */
+/**
+ * Where in a script an error happened stands before it in Redis 6 and older, and behind it in Redis 7 and Valkey: it says nothing about these
+ * errors. Redis 7.2 and Valkey name a missing right of a script otherwise than that of a command.
+ */
 export const withoutScript = (reason: string): string =>
-  reason.replace(/^ERR Error running script .*: -/, '').replace(/\.?( script: \w+, on @user_script:\d+)?\.?\s*$/, '')
+  reason
+    .replace(/^ERR Error running script .*: -/, '')
+    .replace(/^ERR ACL failure in script: /, 'NOPERM ')
+    .replace(/\.?( script: \w+, on @user_script:\d+)?\.?\s*$/, '')
 
 /** The error that Redis replied, or any other. */
 export const replyOf = (error: unknown): string => withoutScript(errorMessage(error instanceof StoreError ? error.cause : error))
