@@ -9,6 +9,7 @@ export type { Charge, CreditQuota, RateQuota, RpcError, Verification } from './r
 export { AddressSet, networkOf } from '../util/address-set.ts'
 export { Backoff, singleFlight, sleep, thenMaybe } from '../util/async.ts'
 export type { MaybePromise } from '../util/async.ts'
+export { fetchText } from '../util/fetch-text.ts'
 export { HedgedSources } from '../util/hedged-sources.ts'
 export { getOrCreate, memoizeFrozen } from '../util/memoize.ts'
 export { ShortLivedMap } from '../util/short-lived-map.ts'

@@ -298,7 +298,7 @@ t.test('keys that cannot be fetched', async t => {
   for (const [what, reason, respond] of [
     ['a redirect is not followed', 'redirects are not followed: HTTP 302', res => void res.writeHead(302, { location: '/keys' }).end()],
     ['a response without keys', 'the response is not a JSON Web Key Set', res => void res.end('<html>')],
-    ['a response without an end', 'the response is larger than 1 MiB', res => void res.end(Buffer.alloc(1_100_000))],
+    ['a response without an end', 'the response is larger than 1MiB', res => void res.end(Buffer.alloc(1_100_000))],
   ] as readonly (readonly [string, string, (res: ServerResponse) => void])[]) {
     t.test(what, async t => {
       const { state, jwks } = await startIssuer(t)

@@ -1,4 +1,5 @@
 import { unescape as decodePercent } from 'node:querystring'
+import { fetchText } from '../../../src/plugin/internal.ts'
 import { isJsonObject } from '../../../src/plugin/plugin.ts'
 import type { Json, Secret } from '../../../src/plugin/plugin.ts'
 
@@ -56,7 +57,6 @@ export class BeaconNode {
     return Number.isSafeInteger(epoch) ? epoch : undefined
   }
 
-  /** Redirects are not followed. */
   async #get(path: string, maxBytes: number, params: Readonly<Record<string, string>> = {}): Promise<Json> {
     const url = new URL(this.#options.url.reveal())
     const headers: Record<string, string> = { accept: 'application/json' }
@@ -70,14 +70,9 @@ export class BeaconNode {
     for (const [name, value] of Object.entries(params)) url.searchParams.set(name, value)
     for (const [name, value] of Object.entries(this.#options.headers)) headers[name] = value.reveal()
     const name = path.split('/').slice(4, 6).join('/')
-    const response = await fetch(url, { headers, redirect: 'manual', signal: AbortSignal.timeout(timeoutMs) }).catch(error =>
-      fail(name, error),
-    )
-    if (response.status !== 200) {
-      await response.body?.cancel()
-      throw new BeaconUnavailable(`${name}: HTTP ${response.status}`)
-    }
-    const text = await readBounded(response, maxBytes).catch(error => fail(name, error))
+    const text = await fetchText(url, { headers, timeoutMs, maxBytes }).catch(({ message }: Error) => {
+      throw new BeaconUnavailable(`${name}: ${message}`)
+    })
     try {
       return JSON.parse(text)
     } catch {
@@ -89,23 +84,4 @@ export class BeaconNode {
 const dataOf = (answer: Json): Json => {
   if (!isJsonObject(answer) || answer['data'] === undefined) throw new BeaconUnavailable('the answer has no data')
   return answer['data']
-}
-
-const readBounded = async ({ body }: Response, maxBytes: number): Promise<string> => {
-  const chunks: Uint8Array[] = []
-  let byteLength = 0
-  for await (const chunk of body ?? []) {
-    chunks.push(chunk)
-    byteLength += chunk.length
-    if (byteLength > maxBytes) throw new BeaconUnavailable(`the answer is larger than ${maxBytes} bytes`)
-  }
-  return Buffer.concat(chunks).toString()
-}
-
-/** A message of fetch() may quote the URL: only its code is shown. */
-const fail = (name: string, error: unknown): never => {
-  if (error instanceof BeaconUnavailable) throw new BeaconUnavailable(`${name}: ${error.message}`)
-  if (error instanceof Error && error.name === 'TimeoutError') throw new BeaconUnavailable(`${name}: no answer in ${timeoutMs / 1000} s`)
-  const cause: unknown = error instanceof Error ? error.cause : undefined
-  throw new BeaconUnavailable(`${name}: ${cause instanceof Error && 'code' in cause ? String(cause.code) : 'the request failed'}`)
 }

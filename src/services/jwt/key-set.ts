@@ -1,5 +1,6 @@
 import type { JWTVerifyGetKey } from 'jose'
 import { Backoff, singleFlight } from '../../util/async.ts'
+import { fetchText } from '../../util/fetch-text.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
 
@@ -134,18 +135,10 @@ const maxKeySetBytes = 1_048_576
 
 const timeoutMs = 5_000
 
-/** The text at the URL; rejects with the reason in words when there is none. Redirects are not followed. */
-const fetchKeySet = async (url: URL): Promise<string> => {
-  const headers = { accept: 'application/json, application/jwk-set+json' }
-  const response = await fetch(url, { headers, redirect: 'manual', signal: AbortSignal.timeout(timeoutMs) }).catch(describeFailure)
-  if (response.status !== 200) {
-    await response.body?.cancel()
-    throw new Error(
-      response.status >= 300 && response.status < 400 ? `redirects are not followed: HTTP ${response.status}` : `HTTP ${response.status}`,
-    )
-  }
-  return readBounded(response).catch(describeFailure)
-}
+const headers = { accept: 'application/json, application/jwk-set+json' }
+
+/** Rejects with the reason in words. */
+const fetchKeySet = (url: URL): Promise<string> => fetchText(url, { headers, timeoutMs, maxBytes: maxKeySetBytes })
 
 const parseKeySet = (text: string, { createLocalJWKSet }: Pick<Jose, 'createLocalJWKSet'>): JWTVerifyGetKey => {
   try {
@@ -163,23 +156,4 @@ export const findKeySetFailure = async (url: string): Promise<string | undefined
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }
-}
-
-const readBounded = async ({ body }: Response): Promise<string> => {
-  const chunks: Uint8Array[] = []
-  let byteLength = 0
-  for await (const chunk of body ?? []) {
-    chunks.push(chunk)
-    byteLength += chunk.length
-    if (byteLength > maxKeySetBytes) throw new Error('the response is larger than 1 MiB')
-  }
-  return Buffer.concat(chunks).toString()
-}
-
-/** fetch() has the reason in its cause: `fetch failed` says nothing. */
-const describeFailure = (error: unknown): never => {
-  const { name = '', message = '', cause }: Partial<Error> = error instanceof Error ? error : {}
-  if (name === 'TimeoutError') throw new Error('no answer in time')
-  const { code, message: detail }: { readonly code?: unknown; readonly message?: unknown } = cause instanceof Error ? cause : {}
-  throw new Error(String(code ?? detail ?? message))
 }

@@ -306,7 +306,7 @@ t.test('operators read that no upstream has the newest signed block, until one h
 t.test('a node that does not answer, or too much, is reported by what it was asked, without its URL', async t => {
   for (const [answer, reason] of [
     ['', /optimistic_update: the answer is no JSON/],
-    [' '.repeat(100_000), /optimistic_update: the answer is larger than 65536 bytes/],
+    [' '.repeat(100_000), /optimistic_update: the response is larger than 64KiB/],
     [{ ok: true }, /the answer has no data/],
   ] as const) {
     const path = '/secret-path/v1?token=secret-token'
