@@ -16,7 +16,7 @@ import type { Person } from './people/people.ts'
 import { portalCookieName, portalOpenApi } from './portal-openapi.ts'
 import type { PortalServices } from './portal-services.ts'
 import { readRequest, requireRole, routerPath } from './route.ts'
-import type { AnyRoute, Route, SessionControl } from './route.ts'
+import type { Route, SessionControl } from './route.ts'
 import { accountRoutes } from './routes/account.ts'
 import { accountChangeRoutes } from './routes/account-changes.ts'
 import { alertRoutes } from './routes/alerts.ts'
@@ -41,7 +41,7 @@ export { openOidcProvider } from './people/oidc-provider.ts'
 export { createBrand } from './brand.ts'
 
 /** Everything that the API can do. */
-export const routes: readonly AnyRoute[] = [
+export const routes: readonly Route[] = [
   ...sessionRoutes,
   ...emailConfirmationRoutes,
   ...oidcRoutes,
@@ -116,7 +116,7 @@ const apiRouter = (services: PortalServices): Router => {
   return router
 }
 
-const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalServices): Promise<void> => {
+const runRoute = async (route: Route, ctx: RouterContext, services: PortalServices): Promise<void> => {
   const person = route.role === 'anyone' ? undefined : await personWithRole(route.role, ctx, services)
   const session: SessionControl = {
     person: sessionOf(ctx)?.person,
@@ -131,7 +131,7 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
     signInSecret: signInSecretOf(ctx, isHttps(services.url)),
     person,
   }
-  if (person !== undefined) countChange(route as Route, person, services) // with a person, it is no public route
+  if (person !== undefined) countChange(route, person, services)
   const result = await route.handle(request as never, services) // checked against the schemas that its types follow from
   ctx.status = route.status ?? (route.response === undefined ? 204 : 200)
   if (route.response !== undefined) ctx.body = result

@@ -30,7 +30,7 @@ import { identitySchema } from './routes/oidc.ts'
 import { requestSchemas } from './routes/requests.ts'
 import { errorResponses } from './openapi-names.ts'
 import type { PortalServices } from './portal-services.ts'
-import type { AnyRoute } from './route.ts'
+import type { Route } from './route.ts'
 import { signInChoiceSchema } from './people/proven-addresses.ts'
 import { isHttps, sessionCookieName } from './people/sessions.ts'
 import { alertsShape, webhookTestSchema } from './alerts/manage-alerts.ts'
@@ -41,7 +41,7 @@ import { keyUseProperties } from './key-use.ts'
 export const portalCookieName = 'tollgate'
 
 /** The API of the portal as an OpenAPI document. */
-export const portalOpenApi = (routes: readonly AnyRoute[], { url, version }: Pick<PortalServices, 'url' | 'version'>): JsonSchema =>
+export const portalOpenApi = (routes: readonly Route[], { url, version }: Pick<PortalServices, 'url' | 'version'>): JsonSchema =>
   openApiDocument(routes.map(describeAccess), {
     title: 'Tollgate portal',
     version,
@@ -53,7 +53,7 @@ export const portalOpenApi = (routes: readonly AnyRoute[], { url, version }: Pic
     paths: { '/events': { get: eventsOperation } },
   })
 
-const describeAccess = (route: AnyRoute) => ({
+const describeAccess = (route: Route) => ({
   ...route,
   description: route.role === 'anyone' ? 'For anyone.' : `Needs the role ${route.role}.`,
   isPublic: route.role === 'anyone',

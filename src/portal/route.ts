@@ -24,9 +24,9 @@ export interface RouteBase<Query, Body> {
   readonly status?: number
 }
 
-export interface RouteRequest<Query = unknown, Body = unknown> {
+export interface RouteRequest<Query = unknown, Body = unknown, Caller = Role> {
   /** Who asks: everything is about their account. */
-  readonly person: Person
+  readonly person: Caller extends 'anyone' ? undefined : Person
   /** The network of the address that asks, by which attempts are limited. */
   readonly callerNetwork: string
   readonly params: Readonly<Record<string, string>>
@@ -54,28 +54,24 @@ export interface SignInSecret {
 }
 
 /** One action of the API. The routes, their validation and the OpenAPI document are made from these. */
-export interface Route<Query extends ObjectSchema = ObjectSchema, Body extends ObjectSchema = ObjectSchema> extends RouteBase<Query, Body> {
-  /** The least role that may do it. */
-  readonly role: Role
+export interface Route<
+  Query extends ObjectSchema = ObjectSchema,
+  Body extends ObjectSchema = ObjectSchema,
+  Caller extends Role | 'anyone' = Role | 'anyone',
+> extends RouteBase<Query, Body> {
+  /** The least role that may do it; `anyone`: before anybody has signed in. */
+  readonly role: Caller
   /** Takes something away, as routes of the method `delete` do: `limits.removals` bounds it in place of `limits.changes`. */
   readonly isRemoval?: true
-  handle(request: RouteRequest<Infer<Query>, Infer<Body>>, services: PortalServices): unknown
+  handle(request: RouteRequest<Infer<Query>, Infer<Body>, Caller>, services: PortalServices): unknown
 }
 
-/** An action before anybody has signed in. */
-export interface PublicRoute<Body extends ObjectSchema = ObjectSchema> extends RouteBase<ObjectSchema, Body> {
-  readonly role: 'anyone'
-  handle(request: Omit<RouteRequest<unknown, Infer<Body>>, 'person'>, services: PortalServices): unknown
-}
-
-export type AnyRoute = Route | PublicRoute
-
-/** Ties the types of query and body to their schemas. */
-export const defineRoute = <const Query extends ObjectSchema, const Body extends ObjectSchema>(route: Route<Query, Body>): Route =>
-  // The one cast, here and below: checkInput() checks what handle() gets.
+/** Ties the types of query, body and caller to what the route says of them. */
+export const defineRoute = <const Query extends ObjectSchema, const Body extends ObjectSchema, Caller extends Role | 'anyone'>(
+  route: Route<Query, Body, Caller>,
+): Route =>
+  // The one cast: checkInput() checks what handle() gets.
   route as unknown as Route
-
-export const definePublicRoute = <const Body extends ObjectSchema>(route: PublicRoute<Body>): PublicRoute => route as unknown as PublicRoute
 
 /** Throws ApiError. */
 export const requireRole = ({ role }: Person, required: Role): void => {

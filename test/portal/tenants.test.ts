@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from '../support/tap.ts'
 import { routes } from '../../src/portal/portal-app.ts'
-import type { AnyRoute } from '../../src/portal/route.ts'
+import type { Route } from '../../src/portal/route.ts'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { startMailServer } from '../support/mail-server.ts'
@@ -17,7 +17,7 @@ const marker = `m${randomBytes(8).toString('hex')}`
 /** Of a person of the account whose address is known to others. */
 const knownEmail = 'known@example.org'
 
-const nameOf = ({ method, path }: Pick<AnyRoute, 'method' | 'path'>): string => `${method} ${path}`
+const nameOf = ({ method, path }: Pick<Route, 'method' | 'path'>): string => `${method} ${path}`
 
 interface Victim {
   /** Of all that the account has, by what it is the id of. */

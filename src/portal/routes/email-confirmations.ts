@@ -6,7 +6,7 @@ import { object, schemaRef, text, textOrNull } from '../response-schemas.ts'
 import type { JsonOf } from '../response-schemas.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
-import { definePublicRoute } from '../route.ts'
+import { defineRoute } from '../route.ts'
 import { linkToken } from './session.ts'
 
 /** What whoever opens the link of a confirmation reads before they confirm. */
@@ -24,7 +24,7 @@ export type EmailConfirmationJson = JsonOf<typeof emailConfirmationSchema>
 const body = { type: 'object', properties: { token: linkToken }, required: ['token'] } as const
 
 export const emailConfirmationRoutes = [
-  definePublicRoute({
+  defineRoute({
     method: 'post',
     path: '/email-confirmations/lookup',
     operationId: 'lookUpEmailConfirmation',
@@ -39,7 +39,7 @@ export const emailConfirmationRoutes = [
       return { email, asker, account, person: person.name, role: person.role, previous }
     },
   }),
-  definePublicRoute({
+  defineRoute({
     method: 'post',
     path: '/email-confirmations',
     operationId: 'confirmEmail',

@@ -7,7 +7,7 @@ import { firstDayOf, observedSecondsOf, observedSinceOf, outageDaysOf, unobserve
 import { notFound } from '../api-errors.ts'
 import { listOf, schemaRef } from '../response-schemas.ts'
 import type { PortalNetwork, PortalServices } from '../portal-services.ts'
-import { definePublicRoute, defineRoute } from '../route.ts'
+import { defineRoute } from '../route.ts'
 
 /** Calls and credits per second, and calls at once; null where there is no limit. */
 const rateLimitsJson = ({ account = {}, key = {}, ip = {} }: NetworkRateLimits) => ({
@@ -92,7 +92,7 @@ export const networkRoutes = [
     response: listOf(schemaRef('Network')),
     handle: (_request, services) => listNetworks(services),
   }),
-  definePublicRoute({
+  defineRoute({
     method: 'get',
     path: '/status',
     summary: 'Whether calls to the networks are answered, for everybody; where `portal.publicStatus` of gateway.yaml is set.',

@@ -11,7 +11,7 @@ import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { choiceOf, signInWithAddress } from '../people/proven-addresses.ts'
 import { generateToken, hashToken } from '../people/random-tokens.ts'
-import { definePublicRoute, defineRoute } from '../route.ts'
+import { defineRoute } from '../route.ts'
 import { signInSchema, startSession } from './session.ts'
 import type { SignInJson } from './session.ts'
 
@@ -30,7 +30,7 @@ const providerOf = ({ oidc }: PortalServices): OidcProvider => {
 
 /** Signing in at the OpenID Connect provider: the browser goes there, comes back to /sign-in, and sends the query that it came with. */
 export const oidcRoutes = [
-  definePublicRoute({
+  defineRoute({
     method: 'post',
     path: '/oidc/authorization-url',
     operationId: 'createAuthorizationUrl',
@@ -49,7 +49,7 @@ export const oidcRoutes = [
       return { url }
     },
   }),
-  definePublicRoute({
+  defineRoute({
     method: 'post',
     path: '/oidc/session',
     operationId: 'signInAtProvider',

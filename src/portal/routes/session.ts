@@ -20,7 +20,7 @@ import type { Person } from '../people/people.ts'
 import { personJson } from '../people/person-json.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
-import { definePublicRoute, defineRoute } from '../route.ts'
+import { defineRoute } from '../route.ts'
 import type { SessionControl } from '../route.ts'
 import { choiceOf, signInWithAddress } from '../people/proven-addresses.ts'
 import type { SignInChoiceJson } from '../people/proven-addresses.ts'
@@ -126,7 +126,7 @@ export const startSession = async (services: PortalServices, session: SessionCon
 }
 
 export const sessionRoutes = [
-  definePublicRoute({
+  defineRoute({
     method: 'get',
     path: '/sign-in-options',
     summary:
@@ -148,7 +148,7 @@ export const sessionRoutes = [
       status: publicStatus === true,
     }),
   }),
-  definePublicRoute({
+  defineRoute({
     method: 'post',
     path: '/sign-in-links',
     operationId: 'requestSignInLink',
@@ -177,7 +177,7 @@ export const sessionRoutes = [
       return { email }
     },
   }),
-  definePublicRoute({
+  defineRoute({
     method: 'post',
     path: '/session',
     operationId: 'signIn',
@@ -204,7 +204,7 @@ export const sessionRoutes = [
       return 'id' in opened ? startSession(services, session, opened) : { token: body.token, ...opened }
     },
   }),
-  definePublicRoute({
+  defineRoute({
     method: 'post',
     path: '/declined-invitations',
     operationId: 'declineInvitation',
