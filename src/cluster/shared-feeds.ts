@@ -1,8 +1,8 @@
 import { feedKinds, SharedFeed } from '../services/chain-heads/index.ts'
 import type { FeedKind, Feeds, FeedSubscription, FeedUpdate, EventsUpdate, FeedSource } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import { isReply } from './channel.ts'
-import type { NoReply } from './channel.ts'
+import { isReply } from '../util/channel.ts'
+import type { NoReply } from '../util/channel.ts'
 import type { NetworkChannel, WorkerChannel, WorkerFeedRun, WorkerFeedStep } from './worker-messages.ts'
 
 /** A feed of the primary needs up to 2 s for its start. */

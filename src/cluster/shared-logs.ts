@@ -5,7 +5,7 @@ import { LogFileError } from '../services/line-writer.ts'
 import type { Log, RootLog } from '../services/log.ts'
 import type { LogLevel } from '../services/log-settings.ts'
 import type { MaybePromise } from '../util/async.ts'
-import type { NoReply } from './channel.ts'
+import type { NoReply } from '../util/channel.ts'
 import type { WorkerProblem } from './worker-messages.ts'
 import type { WorkerPool } from './worker-pool.ts'
 

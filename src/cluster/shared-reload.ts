@@ -5,7 +5,7 @@ import { problemsOf } from '../core/reloader.ts'
 import type { PreparedReload, Reloadable, ValidConfig } from '../core/reloader.ts'
 import { ReloadError } from '../core/running-networks.ts'
 import type { Log } from '../services/log.ts'
-import { isReply } from './channel.ts'
+import { isReply } from '../util/channel.ts'
 import type { SharedConfiguration, ToWorker, WorkerChannel } from './worker-messages.ts'
 
 /** A reload is given up when a worker takes longer to prepare it. */

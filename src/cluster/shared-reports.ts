@@ -2,7 +2,7 @@ import type { HeightBroadcast, TagState } from '../services/chain-heads/index.ts
 import { withTimeoutOr } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import { isReply } from './channel.ts'
+import { isReply } from '../util/channel.ts'
 import { ackTimeoutMs, primaryTimeoutMs } from './worker-messages.ts'
 import type { NetworkChannel, Report, Reports, WorkerChannel } from './worker-messages.ts'
 

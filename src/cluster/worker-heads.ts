@@ -11,7 +11,7 @@ import {
 import type { BlockId, FinalityTag, Heads, HeadsOptions, TrackOptions } from '../services/chain-heads/index.ts'
 import { singleFlight, thenMaybe } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
-import { isReply } from './channel.ts'
+import { isReply } from '../util/channel.ts'
 import { WorkerFeeds } from './shared-feeds.ts'
 import { WorkerReports } from './shared-reports.ts'
 import { ackTimeoutMs, toRevealedTarget } from './worker-messages.ts'

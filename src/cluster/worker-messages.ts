@@ -15,7 +15,7 @@ import type { TlsTexts } from '../services/tls-files.ts'
 import type { TokenGrant } from '../services/remote-rate-limits.ts'
 import type { ProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { revealHeaders } from '../services/upstream-client/endpoint.ts'
-import type { ChannelCall, ChannelTopic, QueueRules, Sender } from './channel.ts'
+import type { ChannelCall, ChannelTopic, QueueRules, Sender } from '../util/channel.ts'
 
 /** A worker that does not acknowledge a message in time is not waited for. */
 export const ackTimeoutMs = 50

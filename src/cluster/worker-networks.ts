@@ -1,7 +1,7 @@
 import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { sleep, withTimeoutOr } from '../util/async.ts'
-import type { Handlers, Sender } from './channel.ts'
+import type { Handlers, Sender } from '../util/channel.ts'
 import { WorkerHeads } from './worker-heads.ts'
 import type { ToPrimary, ToWorker } from './worker-messages.ts'
 

@@ -2,8 +2,8 @@ import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-import { Channel } from './channel.ts'
-import type { Handlers } from './channel.ts'
+import { Channel, transmitTo } from '../util/channel.ts'
+import type { Handlers } from '../util/channel.ts'
 import { toWorkerRules } from './worker-messages.ts'
 import type { ToPrimary, ToWorker } from './worker-messages.ts'
 
@@ -39,15 +39,7 @@ export class WorkerProcess extends Channel<ToWorker, ToPrimary> {
   readonly exited: Promise<WorkerExit>
 
   constructor(clusterWorker: Worker, clock: Clock, log: Log) {
-    super({
-      clock,
-      rules: toWorkerRules,
-      transmit(message, onSent) {
-        // With a callback, a failure to send is no event that would end this process.
-        if (clusterWorker.isConnected()) clusterWorker.send(message, onSent)
-        else onSent()
-      },
-    })
+    super({ clock, rules: toWorkerRules, transmit: transmitTo(clusterWorker.process) })
     this.clusterWorker = clusterWorker
     this.exited = whenExited(clusterWorker, log)
     void this.exited.then(() => this.close())

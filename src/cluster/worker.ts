@@ -6,8 +6,8 @@ import type { Gateway } from '../core/gateway.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
-import { Channel, isReply } from './channel.ts'
-import type { Handlers } from './channel.ts'
+import { Channel, isReply, transmitTo } from '../util/channel.ts'
+import type { Handlers } from '../util/channel.ts'
 import { changeAccessLog, problemOf } from './shared-logs.ts'
 import { openWorkerRateLimits } from './shared-rate-limits.ts'
 import { WorkerReload } from './shared-reload.ts'
@@ -49,7 +49,7 @@ interface WorkerGateway
 
 /** Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
 export const connectToPrimary = (clock: Clock, env: NodeJS.ProcessEnv): PrimaryConnection => {
-  const channel = new Channel<ToPrimary, ToWorker>({ clock, rules: toPrimaryRules, transmit: sendToPrimary })
+  const channel = new Channel<ToPrimary, ToWorker>({ clock, rules: toPrimaryRules, transmit: transmitTo(process) })
   const networks = new WorkerNetworks(clock, channel)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2']) process.on(signal, ignoreSignal)
   outlivePrimary(cluster.worker)
@@ -120,9 +120,3 @@ const outlivePrimary = (self: Worker | undefined): void => {
 const killOwnProcess = (): void => void process.kill(process.pid, 'SIGKILL')
 
 const ignoreSignal = (): void => undefined
-
-const sendToPrimary = (message: object, onSent: () => void): void => {
-  // With a callback, a failure to send is no event that would end this process.
-  if (process.connected) process.send?.(message, undefined, undefined, onSent)
-  else onSent()
-}

@@ -1,7 +1,7 @@
 import type { Json, Target } from '../../src/plugin/call.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import { Secret } from '../../src/plugin/secret.ts'
-import type { Sender } from '../../src/cluster/channel.ts'
+import type { Sender } from '../../src/util/channel.ts'
 import type { ToPrimary } from '../../src/cluster/worker-messages.ts'
 import { SharedHeads } from '../../src/cluster/shared-heads.ts'
 import { WorkerNetworks } from '../../src/cluster/worker-networks.ts'

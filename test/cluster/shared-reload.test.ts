@@ -5,7 +5,7 @@ import { configId, reloadGatewayConfig } from '../../src/core/config-changes.ts'
 import type { PartialProblem } from '../../src/config/problem.ts'
 import type { ValidConfig } from '../../src/core/reloader.ts'
 import { ReloadError } from '../../src/core/running-networks.ts'
-import type { Handlers } from '../../src/cluster/channel.ts'
+import type { Handlers } from '../../src/util/channel.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { connectWorker } from '../support/worker-channel.ts'
 

@@ -3,7 +3,7 @@ import type { Worker } from 'node:cluster'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from '../support/tap.ts'
-import { isReply } from '../../src/cluster/channel.ts'
+import { isReply } from '../../src/util/channel.ts'
 import { openWorkerPool } from '../../src/cluster/worker-pool.ts'
 import type { WorkerPool, WorkerPoolOptions } from '../../src/cluster/worker-pool.ts'
 import { quietMs } from '../../src/server/connection-pacing.ts'
@@ -122,7 +122,7 @@ t.test('a worker that does not read', async t => {
 t.test('workers serve on for the grace, then connections wait, listening ends, and workers are told to stop', async t => {
   const { pool, worker, clock, connections } = await openPool()
   const events: string[] = []
-  worker.send = ({ name }: { readonly name: string }, onSent: unknown) => {
+  worker.process.send = ({ name }: { readonly name: string }, ...[, , onSent]: readonly unknown[]) => {
     events.push(name)
     if (typeof onSent === 'function') onSent()
     return true

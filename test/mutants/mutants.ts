@@ -699,10 +699,10 @@ export const mutants: readonly Mutant[] = [
   },
   {
     rule: 'a reply comes between what was told before it and what is told later',
-    file: 'src/cluster/channel.ts',
+    file: 'src/util/channel.ts',
     text: 'this.#replyCount += 1',
     broken: 'void 0',
-    tests: ['test/cluster/channel.test.ts', 'test/cluster/feeds.test.ts'],
+    tests: ['test/util/channel.test.ts', 'test/cluster/feeds.test.ts'],
   },
   {
     rule: 'a block is published when every worker has its height',

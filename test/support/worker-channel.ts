@@ -1,4 +1,4 @@
-import { Channel } from '../../src/cluster/channel.ts'
+import { Channel } from '../../src/util/channel.ts'
 import { toPrimaryRules, toWorkerRules } from '../../src/cluster/worker-messages.ts'
 import type { ToPrimary, ToWorker } from '../../src/cluster/worker-messages.ts'
 import type { Clock } from '../../src/services/clock.ts'

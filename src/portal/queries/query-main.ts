@@ -6,9 +6,9 @@ import { openStore } from '../../store/open-store.ts'
 import { StoreError } from '../../store/store.ts'
 import type { Store } from '../../store/store.ts'
 import { openOnce } from '../../util/async.ts'
-import type { QueryMessage, QueryReply } from './query-process.ts'
+import { Channel, transmitTo } from '../../util/channel.ts'
+import type { QueryRequest, QueryReply, ToQueries } from './query-process.ts'
 import { createUsageQueries } from './usage-queries.ts'
-import type { QueryName } from './usage-queries.ts'
 
 // The process of openQueryProcess(): reads the store beside the gateway, which sends what it wants to know.
 
@@ -40,7 +40,7 @@ const queries = createUsageQueries(
   systemClock,
 )
 
-const runQuery = async (name: QueryName, options: unknown) => {
+const runQuery = async ({ name, options }: QueryRequest): Promise<QueryReply> => {
   try {
     // The options were checked as those of this query, by the type of openQueryProcess().
     const run = queries[name] as (options: unknown) => Promise<unknown>
@@ -50,11 +50,6 @@ const runQuery = async (name: QueryName, options: unknown) => {
   }
 }
 
-const answer = async (id: number, name: QueryName, options: unknown): Promise<void> => {
-  const reply: QueryReply = { id, ...(await runQuery(name, options)) }
-  if (process.connected) process.send?.(reply)
-}
-
 const end = async (): Promise<void> => {
   isEnding = true
   await Promise.all(running)
@@ -62,14 +57,18 @@ const end = async (): Promise<void> => {
   process.exit()
 }
 
-process.on('message', (message: QueryMessage) => {
-  if ('store' in message) storeText = message.store
-  else if ('isEnd' in message) void end()
-  else {
-    const answered = answer(message.id, message.name, message.options).finally(() => running.delete(answered))
+const channel = new Channel<Record<never, never>, ToQueries>({ clock: systemClock, rules: {}, transmit: transmitTo(process) })
+channel.handle({
+  store: address => void (storeText = address),
+  query(query, reply) {
+    const answered = runQuery(query)
+      .then(reply)
+      .finally(() => running.delete(answered))
     running.add(answered)
-  }
+  },
+  end: () => void end(),
 })
+process.on('message', channel.receive.bind(channel))
 // The gateway has died.
 process.on('disconnect', () => void end())
 // A terminal sends it to the whole group: the gateway ends this process.

@@ -6,20 +6,24 @@ import { revealStoreAddress } from '../../config/store-address.ts'
 import type { StoreAddress } from '../../config/types.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
 import { StoreError } from '../../store/store.ts'
-import { withTimeoutOr } from '../../util/async.ts'
+import { Channel, transmitTo } from '../../util/channel.ts'
+import type { ChannelCall, ChannelTopic } from '../../util/channel.ts'
 import type { QueryName, UsageQueries } from './usage-queries.ts'
 
-/** The first message has the address of the store, as gateway.yaml writes it: arguments and environment are seen by others. */
-export type QueryMessage =
-  | { readonly store: string }
-  | { readonly id: number; readonly name: QueryName; readonly options: unknown }
-  | { readonly isEnd: true }
+/** From the gateway to the process. */
+export interface ToQueries {
+  /** Sent first, as gateway.yaml writes it: arguments and environment are seen by others. */
+  readonly store: ChannelTopic<string>
+  readonly query: ChannelCall<QueryRequest, QueryReply>
+  readonly end: ChannelTopic<undefined>
+}
 
-export type QueryReply = { readonly id: number } & (
-  | { readonly result: unknown }
-  | { readonly storeError: string }
-  | { readonly bug: string }
-)
+export interface QueryRequest {
+  readonly name: QueryName
+  readonly options: unknown
+}
+
+export type QueryReply = { readonly result: unknown } | { readonly storeError: string } | { readonly bug: string }
 
 export interface QueryProcess {
   readonly queries: UsageQueries
@@ -50,14 +54,10 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
   const startProcess = (): RunningProcess => {
     idleTimer?.cancel()
     idleTimer = clock.after(idleTimeoutMs, () => void endProcess())
-    if (current === undefined || current.hasEnded) current = new RunningProcess(address)
+    if (current === undefined || current.hasEnded) current = new RunningProcess(address, clock)
     return current
   }
-  const query = <Name extends QueryName>(name: Name) =>
-    ((options: unknown) =>
-      withTimeoutOr(clock, queryTimeoutMs, startProcess().run(name, options), () => {
-        throw new StoreError(`a query took longer than ${queryTimeoutMs / 1_000} s`)
-      })) as UsageQueries[Name] // what the query of this name returned in the process
+  const query = <Name extends QueryName>(name: Name) => ((options: unknown) => startProcess().run({ name, options })) as UsageQueries[Name] // what the query of this name returned in the process
 
   return {
     queries: new Proxy({} as UsageQueries, {
@@ -69,63 +69,49 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
   }
 }
 
-interface PendingQuery {
-  resolve(result: unknown): void
-  reject(error: Error): void
-}
-
 class RunningProcess {
   readonly #child: ChildProcess
-  readonly #pending = new Map<number, PendingQuery>()
-  #lastId = 0
-  hasEnded = false
+  readonly #channel: Channel<ToQueries, Record<never, never>>
+  #endReason: string | undefined
 
-  constructor(address: StoreAddress) {
+  constructor(address: StoreAddress, clock: Clock) {
     this.#child = fork(fileURLToPath(new URL('./query-main.js', import.meta.url)), {
       execArgv: [`--max-old-space-size=${maxHeapMb}`],
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     })
+    this.#channel = new Channel({ clock, rules: { query: { key: query => JSON.stringify(query) } }, transmit: transmitTo(this.#child) })
     // The gateway ends without waiting for it; it ends with the gateway.
     this.#child.unref()
     this.#child.channel?.unref()
-    this.#child.on('message', (reply: QueryReply) => this.#settle(reply))
-    this.#child.on('error', error => this.#rejectAll(error.message))
-    this.#child.on('exit', (code, signal) => this.#rejectAll(`it ended with ${signal ?? `code ${code}`}`))
-    this.#send({ store: revealStoreAddress(address) })
+    this.#child.on('message', this.#channel.receive.bind(this.#channel))
+    this.#child.on('error', error => this.#close(error.message))
+    this.#child.on('exit', (code, signal) => this.#close(`it ended with ${signal ?? `code ${code}`}`))
+    this.#channel.send('store', revealStoreAddress(address))
   }
 
-  run(name: QueryName, options: unknown): Promise<unknown> {
-    const id = (this.#lastId += 1)
-    return new Promise((resolve, reject) => {
-      this.#pending.set(id, { resolve, reject })
-      this.#send({ id, name, options })
-    })
+  get hasEnded(): boolean {
+    return this.#endReason !== undefined
+  }
+
+  async run(query: QueryRequest): Promise<unknown> {
+    const reply = await this.#channel.call('query', query, queryTimeoutMs)
+    if (reply === 'late') throw new StoreError(`a query took longer than ${queryTimeoutMs / 1_000} s`)
+    if (reply === 'exited') throw new StoreError(`the process of queries failed: ${this.#endReason}`)
+    if ('result' in reply) return reply.result
+    throw 'storeError' in reply ? new StoreError(reply.storeError) : new Error(reply.bug)
   }
 
   async end(): Promise<void> {
     if (this.hasEnded) return
     const exited = once(this.#child, 'exit')
     this.#child.ref()
-    this.#send({ isEnd: true })
+    this.#channel.send('end', undefined)
     await exited
   }
 
-  /** A message that cannot be sent is followed by the end of the process, which rejects what is pending. */
-  #send(message: QueryMessage): void {
-    this.#child.send(message, () => undefined)
-  }
-
-  #settle(reply: QueryReply): void {
-    const query = this.#pending.get(reply.id)
-    this.#pending.delete(reply.id)
-    if ('result' in reply) query?.resolve(reply.result)
-    else query?.reject('storeError' in reply ? new StoreError(reply.storeError) : new Error(reply.bug))
-  }
-
-  #rejectAll(reason: string): void {
-    this.hasEnded = true
-    for (const query of this.#pending.values()) query.reject(new StoreError(`the process of queries failed: ${reason}`))
-    this.#pending.clear()
+  #close(reason: string): void {
+    this.#endReason = reason
+    this.#channel.close()
   }
 }

@@ -1,6 +1,6 @@
 import t from '../support/tap.ts'
-import { Channel } from '../../src/cluster/channel.ts'
-import type { ChannelCall, ChannelTopic } from '../../src/cluster/channel.ts'
+import { Channel } from '../../src/util/channel.ts'
+import type { ChannelCall, ChannelTopic } from '../../src/util/channel.ts'
 import { TestClock } from '../support/fakes.ts'
 
 interface ToServer {

@@ -1,6 +1,6 @@
 import type { Clock } from '../services/clock.ts'
-import { withTimeoutOr } from '../util/async.ts'
-import { getOrCreate } from '../util/memoize.ts'
+import { withTimeoutOr } from './async.ts'
+import { getOrCreate } from './memoize.ts'
 
 /** A value that is sent: the other process needs the newest. */
 export interface ChannelTopic<Value> {
@@ -71,6 +71,21 @@ interface ChannelOptions<Sent> {
   /** Transmits one message. `onSent` is to be called when the message has left this process, or never will. */
   transmit(message: Message, onSent: () => void): void
 }
+
+/** A child process; or this one, for the way to its parent. */
+interface OtherProcess {
+  readonly connected: boolean
+  send?(message: object, handle: undefined, options: undefined, onSent: () => void): boolean
+}
+
+/** Transmits over the pipe that Node opens between two processes. */
+export const transmitTo =
+  (other: OtherProcess): ChannelOptions<unknown>['transmit'] =>
+  (message, onSent) => {
+    // With a callback, a failure to send is no event that would end this process.
+    if (other.connected) other.send?.(message, undefined, undefined, onSent)
+    else onSent()
+  }
 
 /**
  * One end of the channel between two processes. The other one may not read for long, because it is stopped or busy. While its pipe is full, messages
