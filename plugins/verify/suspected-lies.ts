@@ -3,7 +3,7 @@ import type { Request } from '../../src/plugin/plugin.ts'
 import type { TrustedHeader } from './block-header.ts'
 
 /** A result that does not fit the header of its block. */
-export interface SuspectedLie {
+interface SuspectedLie {
   readonly request: Request
   readonly header: TrustedHeader
   readonly upstream: string

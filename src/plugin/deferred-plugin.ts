@@ -1,7 +1,7 @@
 import type { AnyPlugin } from './define-plugin.ts'
 
 /** A plugin without what create() needs. That is loaded where a pipeline names the plugin: a start without it reads and compiles less. */
-export interface DeferredPlugin extends Omit<AnyPlugin, 'create'> {
+interface DeferredPlugin extends Omit<AnyPlugin, 'create'> {
   load(): Promise<AnyPlugin>
 }
 

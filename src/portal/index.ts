@@ -74,7 +74,7 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
 /** What a reload may change. */
 export type PortalReload = Pick<PortalOptions, 'networks' | 'plans' | 'requestLog'>
 
-export interface PortalListener extends Listener {
+interface PortalListener extends Listener {
   reload(changes: PortalReload): void
 }
 

@@ -11,7 +11,7 @@ const activeSeries = (families: readonly MetricFamily[], metric: { readonly name
     .flatMap(({ labels, values }) => (values[0] === 1 ? [labels] : []))
 
 /** The store in `/readyz?verbose`, as the process has it that sees it worst. */
-export interface StoreStatus {
+interface StoreStatus {
   readonly usable: boolean
   /** Why it cannot be used, and the same in words. */
   readonly outage?: StoreOutage

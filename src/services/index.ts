@@ -55,7 +55,7 @@ export type { TokenRequest, TooFewTokens } from './rate-limits.ts'
 export type { CallRecord, CountedCall } from './usage/index.ts'
 
 /** A network, as its file describes it. */
-export interface NetworkSettings {
+interface NetworkSettings {
   readonly name: string
   readonly chainId: number
   /** Usual time between blocks, in ms. */

@@ -42,7 +42,7 @@ export interface NodeStatus {
 }
 
 /** When a node gets calls, as configured: in the order of places, from 1 on; with weights, in proportion to them. */
-export interface NodeTurn {
+interface NodeTurn {
   readonly upstream: string
   readonly place: number
   readonly weight?: number | undefined

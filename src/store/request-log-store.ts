@@ -60,7 +60,7 @@ export interface LatestRequests {
   readonly readFrom: number
 }
 
-export interface LatestRequestsOptions {
+interface LatestRequestsOptions {
   /** Milliseconds since 1970: requests from then on. */
   readonly since: number
   /** Requests before then; undefined: up to now. What was written more than ten minutes later is not looked at. */

@@ -18,7 +18,7 @@ import type { Committee } from './ssz.ts'
 /** What a consensus node sent proves nothing. */
 export class UnprovenUpdate extends Error {}
 
-export type Bls = typeof import('@chainsafe/blst')
+type Bls = typeof import('@chainsafe/blst')
 
 /** A beacon block, and the execution block that it has. */
 export interface BeaconHeader {

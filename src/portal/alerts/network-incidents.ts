@@ -11,7 +11,7 @@ import type { RecordedDay, SeenOutage } from './outage-days.ts'
 type LoggedIncident = ReturnType<NodeIncidents['list']>[number]
 
 /** Outages, and times in which calls had fewer nodes than usual (`nodes`), or some took far longer than others (`slow`). */
-export interface NetworkIncident extends TimeSpan {
+interface NetworkIncident extends TimeSpan {
   readonly state: SeenOutage['kind'] | 'degraded'
   /** Null: see the state. */
   readonly because: DegradedBecause | null

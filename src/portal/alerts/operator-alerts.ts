@@ -19,7 +19,7 @@ export interface OperatorReceivers {
   readonly webhooks: Readonly<Record<string, OperatorWebhook>>
 }
 
-export interface OperatorWebhook {
+interface OperatorWebhook {
   readonly url: Secret
   readonly format: WebhookFormat
   readonly severity?: ProblemSeverity
@@ -36,7 +36,7 @@ export const warningDelayMs = 60_000
 
 /** Beginnings of one incident that a receiver is told of in `deliveryRetentionMs`, and of all warnings together. */
 export const maxOfIncident = 10
-export const maxWarnings = 100
+const maxWarnings = 100
 
 const deliveryRetentionMs = dayMs
 

@@ -126,7 +126,7 @@ export const isOfSubject = (
   { network, node }: AcknowledgedSubject,
 ): boolean => incident.network === network && (node === undefined || incident.node === node)
 
-export type AcknowledgmentStore = Pick<RecordStore, 'addRecord' | 'replaceRecord' | 'findRecord' | 'records'>
+type AcknowledgmentStore = Pick<RecordStore, 'addRecord' | 'replaceRecord' | 'findRecord' | 'records'>
 
 interface AcknowledgmentServices {
   readonly store: AcknowledgmentStore

@@ -30,7 +30,7 @@ export const gatewayHealth = (families: readonly MetricFamily[]) => {
   }
 }
 
-export type GatewayHealth = ReturnType<typeof gatewayHealth>
+type GatewayHealth = ReturnType<typeof gatewayHealth>
 
 /** In deploy/prometheus/alerts.yaml. */
 export type AlertRule = `Tollgate${string}`

@@ -65,7 +65,7 @@ interface FailureReport {
 }
 
 /** The calls of one network that failed with one outcome. */
-export interface FailureGroup {
+interface FailureGroup {
   readonly network: string
   readonly outcome: string
   readonly calls: number

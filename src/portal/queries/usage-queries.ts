@@ -49,7 +49,7 @@ interface FilteredRange extends PeriodRange {
   readonly filter: UsageFilter
 }
 
-export interface CallsByOutcome {
+interface CallsByOutcome {
   /** The most frequent first. */
   readonly outcomes: readonly OutcomeCalls[]
   /** With any outcome, whichever is asked for. */

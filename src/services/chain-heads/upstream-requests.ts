@@ -77,7 +77,7 @@ const blockDataLimits = { timeoutMs: 10_000, maxBytes: 33_554_432 }
 const probeAfterMs = 5_000
 
 /** JSON text of the logs, or the receipts, of a block. */
-export interface BlockData {
+interface BlockData {
   readonly json: string
 }
 

@@ -13,7 +13,7 @@ export interface CallFigures extends LatencyFigures {
   readonly cacheHits: number | undefined
 }
 
-export interface NodeFigures extends LatencyFigures {
+interface NodeFigures extends LatencyFigures {
   /** Attempts to have a call answered. */
   readonly requests: number
   readonly failures: number

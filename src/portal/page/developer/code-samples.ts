@@ -1,7 +1,7 @@
 import { toPython } from './json-text.ts'
 
 /** A call as a developer writes it. Each of `params` is a JSON text. */
-export interface SampleCall {
+interface SampleCall {
   /** Of the network, with the key in it. */
   readonly url: string
   readonly chainId: number

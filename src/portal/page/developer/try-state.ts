@@ -7,7 +7,7 @@ import { changeQuery, query } from '../router.ts'
 export type Typed = Readonly<Record<string, string>>
 
 /** A call that was sent from this tab. */
-export interface PastCall {
+interface PastCall {
   readonly id: number
   /** ISO 8601. */
   readonly time: string

@@ -9,7 +9,7 @@ import { AccountLink, NetworkLink, NodeLink, RequestLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 /** What is asked for of logged requests; an address or a link may have one outcome alone. */
-export const requestKinds = (['failed', 'slow', 'all'] as const).map(value => ({ value, label: operatorTexts.requests.kinds[value] }))
+const requestKinds = (['failed', 'slow', 'all'] as const).map(value => ({ value, label: operatorTexts.requests.kinds[value] }))
 
 /** Those above, and the one that is chosen. */
 export const requestKindsWith = (chosen: string): readonly { readonly value: string; readonly label: string }[] =>
