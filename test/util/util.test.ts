@@ -11,6 +11,7 @@ import { diffLines } from '../../src/util/line-diff.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'
 import { RecentMap } from '../../src/util/recent-map.ts'
 import { ShortLivedMap } from '../../src/util/short-lived-map.ts'
+import { TimeLimitError, callWithTimeLimit } from '../../src/util/time-limit.ts'
 import { addVector } from '../../src/util/vectors.ts'
 
 t.test('what is found out about a frozen value is found once, and frozen through and through', t => {
@@ -228,4 +229,22 @@ t.test('what is far from a difference is left out, once between two', async t =>
   t.same(shown(before), [])
   t.same(shown('a\nb\nc\nd\ne\nf\nx\n'), ['f', 'g', 'x'])
   t.same(shown('x\nb\nc\nd\ne\nf\ny\n'), ['a', 'x', 'b', null, 'f', 'g', 'y'])
+})
+
+t.test('a function that never returns is ended, and can neither catch that nor clean up', t => {
+  let isCleanedUp = false
+  const loop = (): void => {
+    try {
+      while (!isCleanedUp) {}
+    } finally {
+      isCleanedUp = true
+    }
+  }
+  t.throws(() => callWithTimeLimit(10, loop), new TimeLimitError('has not returned after 0.01 s'))
+  t.equal(isCleanedUp, false)
+  t.equal(
+    callWithTimeLimit(1_000, () => 7),
+    7,
+  )
+  t.end()
 })

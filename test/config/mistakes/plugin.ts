@@ -1,6 +1,9 @@
 import { edit, pluginText } from './mistake.ts'
 import type { Mistake } from './mistake.ts'
 
+/** It takes no CPU meanwhile: for seconds, other tests would have none of it. */
+const endlessLoop = 'for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000)'
+
 export const pluginMistakes: readonly Mistake[] = [
   {
     mistake: 'a plugin file that does not exist',
@@ -183,20 +186,20 @@ export const pluginMistakes: readonly Mistake[] = [
     mistake: 'create() loops',
     network: [['  - params', '  - use: ../p.js\n  - params']],
     files: {
-      'p.js': edit(pluginText, ['create: () => (call, next) => next(call)', 'create: () => {\n    try { for (;;) {} } finally {}\n  }']),
+      'p.js': edit(pluginText, ['create: () => (call, next) => next(call)', `create: () => {\n    try { ${endlessLoop} } finally {}\n  }`]),
     },
     answers: ['networks/arb.yaml:12:5: p: cannot be created: create() has not returned after 3 s (p.js)'],
   },
   {
     mistake: 'check() loops',
     network: [['  - params', '  - use: ../p.js\n  - params']],
-    files: { 'p.js': edit(pluginText, ['create:', 'check: () => {\n    for (;;) {}\n  },\n  create:']) },
+    files: { 'p.js': edit(pluginText, ['create:', `check: () => {\n    ${endlessLoop}\n  },\n  create:`]) },
     answers: ['networks/arb.yaml:12:5: p: check() of the plugin has not returned after 3 s (p.js)'],
   },
   {
     mistake: 'the top level loops',
     network: [['  - params', '  - use: ../p.js\n  - params']],
-    files: { 'p.js': `import { definePlugin } from 'tollgate/plugin'\nwhile (definePlugin) {}\n${pluginText}` },
+    files: { 'p.js': `import { definePlugin } from 'tollgate/plugin'\n${endlessLoop}\n${pluginText}` },
     answers: [
       'networks/arb.yaml:12:10: cannot load ../p.js: its top level has not ended after 5 s (p.js) -> look for a loop outside of functions, or an `await` of what never comes',
     ],
