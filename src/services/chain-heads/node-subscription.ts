@@ -1,4 +1,3 @@
-import type { WebSocket } from 'ws'
 import { Scanner, maxParsedValues } from '../../json/scanner.ts'
 import type { Json, Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
@@ -8,6 +7,7 @@ import type { Clock, Timer } from '../clock.ts'
 import { revealHeaders } from '../upstream-client/endpoint.ts'
 import { describeNetworkError } from '../upstream-client/network-errors.ts'
 import { openWebSocket } from '../upstream-client/open-websocket.ts'
+import type { UpstreamSocket } from '../upstream-client/open-websocket.ts'
 import { membersOf } from './upstream-requests.ts'
 
 interface NodeSubscriptionOptions {
@@ -47,7 +47,7 @@ const unsupportedRetryDelayMs = 300_000
 export class NodeSubscription {
   readonly #options: NodeSubscriptionOptions
   readonly #backoff = new Backoff({ minMs: minReconnectDelayMs, maxMs: maxReconnectDelayMs })
-  #socket: WebSocket | undefined
+  #socket: UpstreamSocket | undefined
   #timer: Timer | undefined
   #isEnabled = false
   #isSubscribed = false
@@ -94,42 +94,36 @@ export class NodeSubscription {
     const { WebSocket } = await import('ws')
     if (!this.#isEnabled || this.#socket !== undefined) return
     const { url, headers, clock, maxPayloadBytes } = this.#options
-    const socket = openWebSocket(WebSocket, url.reveal(), { headers: revealHeaders(headers), handshakeTimeoutMs, maxPayloadBytes })
-    if (socket === undefined) return this.fail('invalid WebSocket URL', unsupportedRetryDelayMs)
-    this.#socket = socket
     this.#timer = clock.after(handshakeTimeoutMs, () => this.fail('subscribing timed out'))
-    const ifCurrent = (handler: () => void) => () => {
-      if (socket === this.#socket) handler()
-    }
-    socket.on(
-      'open',
-      ifCurrent(() => sendRequest(socket, chainIdRequestId, 'eth_chainId', [])),
-    )
-    socket.on(
-      'pong',
-      ifCurrent(() => this.#recordPong()),
-    )
-    socket.on('message', data => ifCurrent(() => this.#handleMessage(socket, data as Buffer))()) // ws gives Buffers by default
-    socket.on('error', error => ifCurrent(() => this.fail(describeNetworkError(error, 'WebSocket handshake failed')))())
-    socket.on(
-      'close',
-      ifCurrent(() => this.fail('connection closed')),
-    )
+    this.#socket = openWebSocket(WebSocket, url.reveal(), {
+      headers: revealHeaders(headers),
+      handshakeTimeoutMs,
+      maxPayloadBytes,
+      onOpen: () => this.#request(chainIdRequestId, 'eth_chainId', []),
+      onMessage: data => this.#handleMessage(data),
+      onPong: () => this.#recordPong(),
+      onLoss: error => this.fail(error === undefined ? 'connection closed' : describeNetworkError(error, 'WebSocket handshake failed')),
+    })
+    if (this.#socket === undefined) this.fail('invalid WebSocket URL', unsupportedRetryDelayMs)
   }
 
-  #handleMessage(socket: WebSocket, data: Buffer): void {
+  #request(id: number, method: string, params: readonly Json[]): void {
+    this.#socket?.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+  }
+
+  #handleMessage(data: Buffer): void {
     const message = parseMessage(data)
     if (message === undefined) return this.fail('invalid JSON message')
     const { id, method, result, params } = message
     if (method === 'eth_subscription') this.#handleNotification(membersOf(params))
-    else if (id === chainIdRequestId) this.#checkChainId(socket, result)
+    else if (id === chainIdRequestId) this.#checkChainId(result)
     else if (id === subscribeRequestId) this.#handleSubscribed(result)
   }
 
-  #checkChainId(socket: WebSocket, result: unknown): void {
+  #checkChainId(result: unknown): void {
     const { chainId: expected, params } = this.#options
     const chainId = parseHexQuantity(result)
-    if (chainId === expected) sendRequest(socket, subscribeRequestId, 'eth_subscribe', params)
+    if (chainId === expected) this.#request(subscribeRequestId, 'eth_subscribe', params)
     else if (chainId === undefined) this.fail('eth_chainId failed')
     else this.fail(`wrong chain ID ${chainId}`, unsupportedRetryDelayMs)
   }
@@ -162,17 +156,13 @@ export class NodeSubscription {
     this.#timer?.cancel()
     this.#isSubscribed = this.#isPinging = false
     this.#subscriptionId = undefined
-    const socket = this.#socket
+    this.#socket?.drop()
     this.#socket = undefined
-    socket?.terminate()
   }
 }
 
 const chainIdRequestId = 1
 const subscribeRequestId = 2
-
-const sendRequest = (socket: WebSocket, id: number, method: string, params: readonly Json[]): void =>
-  socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
 
 type MessageMembers = ReturnType<typeof membersOf>
 

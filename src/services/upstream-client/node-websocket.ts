@@ -1,4 +1,3 @@
-import type { WebSocket } from 'ws'
 import { findResponseId } from '../../json-rpc/parse-response.ts'
 import { Backoff, withJitter } from '../../util/async.ts'
 import { ShortLivedMap } from '../../util/short-lived-map.ts'
@@ -6,6 +5,7 @@ import type { Clock, Timer } from '../clock.ts'
 import type { HttpRequest, InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamTransport } from './upstream-transport.ts'
 import { connectionClosed, connectionTimedOut } from './network-errors.ts'
 import { openWebSocket } from './open-websocket.ts'
+import type { UpstreamSocket } from './open-websocket.ts'
 
 /** Longer messages close the connection. Twice what the result of a call may take by default. */
 const maxPayloadBytes = 67_108_864
@@ -47,7 +47,7 @@ export class NodeWebSocket implements UpstreamTransport {
   readonly #options: NodeWebSocketOptions
   readonly #requests = new ShortLivedMap<number, WsRequest>()
   readonly #backoff = new Backoff({ minMs: minReconnectDelayMs, maxMs: maxReconnectDelayMs })
-  #socket: WebSocket | undefined
+  #socket: UpstreamSocket | undefined
   #isOpen = false
   #isConnecting = false
   #isClosed = false
@@ -105,35 +105,17 @@ export class NodeWebSocket implements UpstreamTransport {
     const { WebSocket } = await import('ws')
     if (this.#isClosed) return
     const { url, headers } = this.#options
-    const socket = openWebSocket(WebSocket, url, { headers, handshakeTimeoutMs, maxPayloadBytes })
-    if (socket === undefined) return this.#giveUp(new Error('invalid WebSocket URL'))
-    this.#socket = socket
-    const ifCurrent =
-      <Args extends unknown[]>(run: (...args: Args) => void) =>
-      (...args: Args) => {
-        if (socket === this.#socket) run(...args)
-      }
-    socket.on(
-      'open',
-      ifCurrent(() => this.#handleOpen()),
-    )
-    socket.on(
-      'message',
-      ifCurrent((data: unknown) => this.#handleMessage(data as Buffer)), // ws gives Buffers by default
-    )
-    socket.on(
-      'pong',
-      ifCurrent(() => this.#recordReceived()),
-    )
-    socket.on('error', error => ifCurrent(() => this.#handleLoss(error))())
-    socket.on(
-      'close',
-      ifCurrent(() => this.#handleLoss(connectionClosed)),
-    )
-    socket.on('unexpected-response', (request, { statusCode = 0, headers: found }) => {
-      request.destroy()
-      ifCurrent(() => this.#refuse(statusCode, found))()
+    this.#socket = openWebSocket(WebSocket, url, {
+      headers,
+      handshakeTimeoutMs,
+      maxPayloadBytes,
+      onOpen: () => this.#handleOpen(),
+      onMessage: data => this.#handleMessage(data),
+      onPong: () => this.#recordReceived(),
+      onLoss: (error = connectionClosed) => this.#handleLoss(error),
+      onRefused: (status, found) => this.#refuse(status, found),
     })
+    if (this.#socket === undefined) this.#giveUp(new Error('invalid WebSocket URL'))
   }
 
   #handleOpen(): void {
@@ -229,9 +211,8 @@ export class NodeWebSocket implements UpstreamTransport {
   #dropSocket(): void {
     this.#timer?.cancel()
     this.#isOpen = this.#isConnecting = this.#isPinging = false
-    const socket = this.#socket
+    this.#socket?.drop()
     this.#socket = undefined
-    socket?.terminate()
   }
 
   #setTimer(ms: number, run: () => void): void {
