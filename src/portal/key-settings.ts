@@ -1,11 +1,11 @@
 import { formatRate, formats, parseRate } from '../config/formats.ts'
+import { givenName } from '../services/accounts/account-fields.ts'
 import { keyRefusal } from '../services/accounts/api-key.ts'
 import type { KeyChange, KeyRow } from '../store/store.ts'
 import { isSubnet } from '../util/address-set.ts'
 import { isoTime, isoTimeOrNull } from '../util/dates.ts'
 import { didYouMean, formatAlternatives, formatSuggestion } from '../util/did-you-mean.ts'
 import { ApiError, invalidField } from './api-errors.ts'
-import { givenName } from './openapi.ts'
 import { countOrNull, listOf, text, textOrNull, time, timeOrNull } from './response-schemas.ts'
 
 const name = givenName('What people call the key.')

@@ -1,9 +1,7 @@
 import { toJsonSchema } from '../config/schema.ts'
 import type { JsonSchema } from '../config/schema.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
-import { maxNameChars } from '../services/accounts/account-fields.ts'
-import { unprintable } from '../util/printable-text.ts'
-import { errorResponses, errorsOf, operationIdOf } from './openapi-names.ts'
+import { operationIdOf } from './openapi-names.ts'
 import { schemaRef } from './response-schemas.ts'
 import type { RouteBase } from './route.ts'
 
@@ -86,14 +84,36 @@ const queryParameters = (query: ObjectSchema | undefined): readonly JsonSchema[]
     schema: toJsonSchema(schema),
   }))
 
-/** A zero-width joiner stands between the parts of an emoji; a name of nothing else could not be seen, nor clicked. U+2800 is a blank. */
-const hasVisible = '(?=.*[^\\p{Default_Ignorable_Code_Point}\\p{Z}\\u2800])'
+/** Statuses of errors, by the names of their responses in the document. */
+export const errorResponses = {
+  BadRequest: [400, 'A member of the request is wrong, as `field` says, or the body is no JSON.'],
+  Unauthorized: [401, 'Nobody is signed in, or the token, the session or the link has ended.'],
+  Forbidden: [403, 'The role does not suffice, the token is read-only, or the request comes from a page of another site.'],
+  NotFound: [404, 'There is nothing of this id.'],
+  Conflict: [409, 'What is there already forbids the change.'],
+  ContentTooLarge: [413, 'The body is too large.'],
+  UnsupportedMediaType: [415, 'The body is not sent as JSON.'],
+  TooManyRequests: [429, 'Too many attempts or changes: see `Retry-After`.'],
+  InternalError: [500, 'A bug of the gateway; the log has `X-Request-Id`.'],
+  ServiceUnavailable: [503, 'The store, or the provider, is unreachable.'],
+} as const
 
-/** What people call something: the schema of a member of a body. */
-export const givenName = (description: string) =>
-  ({
-    type: 'string',
-    pattern: `^${hasVisible}[^\\s${unprintable}]([^${unprintable}]{0,${maxNameChars - 2}}[^\\s${unprintable}])?$`,
-    label: `1 to ${maxNameChars} printable characters, not all of them invisible, without spaces at the ends`,
-    description,
-  }) as const
+type ErrorName = keyof typeof errorResponses
+
+/** What may go wrong with requests of the route. */
+const errorsOf = ({ method, path, query, body, isPublic = false }: DescribedRoute): readonly ErrorName[] => {
+  const isChange = method !== 'get'
+  const applies: Readonly<Record<ErrorName, boolean>> = {
+    BadRequest: query !== undefined || body !== undefined,
+    Unauthorized: !isPublic || isChange,
+    Forbidden: !isPublic || isChange,
+    NotFound: path.includes('{') || (isPublic && isChange),
+    Conflict: isChange,
+    ContentTooLarge: body !== undefined,
+    UnsupportedMediaType: body !== undefined,
+    TooManyRequests: !isPublic || isChange,
+    InternalError: true,
+    ServiceUnavailable: true,
+  }
+  return (Object.keys(errorResponses) as ErrorName[]).filter(name => applies[name]) // of a literal
+}

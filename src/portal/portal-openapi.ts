@@ -1,5 +1,5 @@
 import type { JsonSchema } from '../config/schema.ts'
-import { openApiDocument } from './openapi.ts'
+import { errorResponses, openApiDocument } from './openapi.ts'
 import {
   accountRefSchema,
   balanceSchema,
@@ -28,7 +28,6 @@ import { listedSessionSchema } from './routes/sessions.ts'
 import { emailConfirmationSchema } from './routes/email-confirmations.ts'
 import { identitySchema } from './routes/oidc.ts'
 import { requestSchemas } from './routes/requests.ts'
-import { errorResponses } from './openapi-names.ts'
 import type { PortalServices } from './portal-services.ts'
 import type { Route } from './route.ts'
 import { signInChoiceSchema } from './people/proven-addresses.ts'

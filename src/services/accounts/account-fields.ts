@@ -1,4 +1,4 @@
-import { printablePattern } from '../../util/printable-text.ts'
+import { printablePattern, unprintable } from '../../util/printable-text.ts'
 
 /** Of accounts, people, keys and tokens. */
 export const maxNameChars = 64
@@ -60,3 +60,15 @@ export const emailAddress = {
   pattern: '^(?=.{1,254}$)[^\\s@<>"(),:;\\[\\]\\\\]{1,64}@([a-zA-Z0-9-]{1,63}\\.)+[a-zA-Z]{2,63}$',
   label: 'an e-mail address',
 } as const
+
+/** A zero-width joiner stands between the parts of an emoji; a name of nothing else could not be seen, nor clicked. U+2800 is a blank. */
+const hasVisible = '(?=.*[^\\p{Default_Ignorable_Code_Point}\\p{Z}\\u2800])'
+
+/** What people call something: the schema of a member of a body. */
+export const givenName = (description: string) =>
+  ({
+    type: 'string',
+    pattern: `^${hasVisible}[^\\s${unprintable}]([^${unprintable}]{0,${maxNameChars - 2}}[^\\s${unprintable}])?$`,
+    label: `1 to ${maxNameChars} printable characters, not all of them invisible, without spaces at the ends`,
+    description,
+  }) as const
