@@ -139,9 +139,7 @@ const aliasResolver = (document: Document): YamlDocument['resolveAlias'] => {
 type ParsedPair = Pair<ParsedNode, ParsedNode | null>
 
 /** What the entries of a map depend on besides the map itself. */
-interface MergeContext {
-  /** The node itself, or the node that an alias refers to; undefined when its anchor does not exist. */
-  resolveAlias(node: ParsedNode | null): ParsedNode | null | undefined
+interface MergeContext extends Pick<YamlDocument, 'resolveAlias'> {
   /** Called for each value of `<<` that is not a map. */
   readonly onInvalid?: (node: ParsedNode | null) => void
 }

@@ -84,6 +84,7 @@ export class CircuitBreaker {
     if (isSuccess) this.#backoff.reset()
     else this.#lastFailureAt = now
     this.#failuresInRow = isSuccess ? 0 : this.#failuresInRow + 1
+    // It rejects with each failure that it counts.
     if (now - this.#lastFailureAt < windowMs) void this.#opossum.fire(isSuccess).catch(() => undefined)
     if (this.#failuresInRow >= maxFailuresInRow) this.open()
   }

@@ -53,7 +53,9 @@ const readCertificates = (file: string): { readonly text: string; readonly chain
   try {
     const chain = chainOf(text)
     if (chain.length > 0) return { text, chain }
-  } catch {}
+  } catch {
+    // Between the lines of PEM is no certificate.
+  }
   return { option: 'cert', message: 'the file has no certificate in PEM format', hint: 'it begins with -----BEGIN CERTIFICATE-----' }
 }
 

@@ -58,6 +58,7 @@ export const openAccounts = (
   const shared = {
     toLookup: (row: KeyWithAccount | undefined) => toLookup(row, plans),
     onOutage: (error: unknown) => changeCheck.recordOutage(error),
+    // Where it fails, the next look-up revokes it again.
     revokeAgain: (id: string) => void store.revokeKey(id, clock.now()).catch(() => undefined),
   }
   const readByText = openKeyReader({ ...shared, cache: byText, read: text => store.findKey(hashApiKey(text)) })
