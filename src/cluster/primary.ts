@@ -73,8 +73,8 @@ export const openPrimary = async (
     closers.unshift(graceMs => pool.stop(graceMs, stopTimeoutMs()))
     const accessLog = new SharedAccessLog(config.gateway.accessLog, pool)
     const logLevel = sharedLogLevel(log, pool)
-    const prepareReload = reloadWorkers(current, { pool, accessLog, logLevel })
-    const reloader = new Reloader({ config, readConfig, prepareReload, log, metrics })
+    const prepareReload = reloadWorkers(current, { pool, accessLog })
+    const reloader = new Reloader({ config, readConfig, prepareReload, log, logLevel, metrics })
     let isDraining = false
     const isReady = () => !isDraining && pool.readyCount > 0
     const listeners = await openPrimaryListeners(current, {
@@ -106,12 +106,11 @@ export const openPrimary = async (
 interface ReloadTargets {
   readonly pool: WorkerPool
   readonly accessLog: SharedAccessLog
-  readonly logLevel: Pick<RootLog, 'level'>
 }
 
 /** All workers prepare before one of them commits. */
 const reloadWorkers =
-  (current: PrimaryConfig, { pool, accessLog, logLevel }: ReloadTargets) =>
+  (current: PrimaryConfig, { pool, accessLog }: ReloadTargets) =>
   async (next: ValidConfig): Promise<PreparedReload> => {
     const gateway = reloadGatewayConfig(current.gateway, next.gateway)
     const prepared = await pool.prepareReload(toSharedConfiguration({ ...next, gateway }))
@@ -119,7 +118,6 @@ const reloadWorkers =
       ...prepared,
       commit() {
         prepared.commit()
-        if (next.gateway.log !== current.gateway.log) logLevel.level = next.gateway.log
         accessLog.reload(next.gateway.accessLog)
         current.gateway = gateway
         current.networks = next.networks

@@ -22,6 +22,8 @@ interface SharedReloadOptions {
   /** Those that accept calls. */
   readonly workers: () => Iterable<ReloadedWorker>
   readonly log: Log
+  /** The worker has committed by itself what the others had before: in it, too, what operators have set since is to be in force. */
+  onFollowed?(worker: ReloadedWorker): void
 }
 
 /** Reloads of all workers at once, in their primary: all prepare before one of them commits. */
@@ -87,6 +89,7 @@ export class SharedReload {
     const isSuperseded = configuration !== this.#configuration
     const isCommitted = isReply(reply) && reply.length === 0 && !isSuperseded
     worker.send('endReload', { id, isCommitted })
+    if (isCommitted) this.#options.onFollowed?.(worker)
     if (isCommitted || isSuperseded) return
     const message = 'worker has not the configuration of the others, as the code of a plugin has changed: restart the gateway'
     this.#options.log.warn({ event: 'worker-config', worker: worker.pid }, message)

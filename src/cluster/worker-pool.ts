@@ -111,7 +111,12 @@ export class WorkerPool {
     })
     this.#clock = clock
     this.#log = log
-    this.#reload = new SharedReload({ configuration, workers: () => this.#ready, log })
+    this.#reload = new SharedReload({
+      configuration,
+      workers: () => this.#ready,
+      log,
+      onFollowed: worker => this.#applySettings(worker),
+    })
   }
 
   /** Workers that accept calls. */
@@ -176,7 +181,7 @@ export class WorkerPool {
     this.#closing?.cancel()
     this.#reload.addWorker(worker, configId)
     // What was sent while the worker was starting is lost: it did not handle messages yet.
-    for (const set of this.#settings.values()) set(worker)
+    this.#applySettings(worker)
     if (this.#isStopping) worker.send('stop', undefined)
     return worker
   }
@@ -185,6 +190,10 @@ export class WorkerPool {
   set(setting: string, set: (worker: WorkerChannel) => void): void {
     this.#settings.set(setting, set)
     for (const worker of this.#ready) set(worker)
+  }
+
+  #applySettings(worker: WorkerChannel): void {
+    for (const set of this.#settings.values()) set(worker)
   }
 
   /** The replies of all ready workers. */

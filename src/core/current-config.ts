@@ -52,9 +52,8 @@ export class CurrentConfig implements Reloadable {
         await preparedBase.abandon()
       },
       commit: () => {
-        const { log, accounts, requestLog } = this.#services
+        const { accounts, requestLog } = this.#services
         preparedBase.commit()
-        if (next.gateway.log !== this.gateway.log) log.level = next.gateway.log
         this.gateway = next.gateway
         accounts.setPlans(this.gateway.plans)
         requestLog.configure(this.gateway.requestLog)

@@ -91,7 +91,7 @@ export const openGateway = async (
     const current = new CurrentConfig(config.gateway, services, running)
     running.commit(await current.prepareNetworks(config), services, 0)
     const prepareReload = (read: ValidConfig) => current.prepareReload(read)
-    const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...services })
+    const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, logLevel: log, ...services })
     const context = { ...services, running, isReady: () => !isStopping, reloader, texts: tlsTexts }
     const listeners = await openListeners(config.gateway, config.networks, context, closers)
     current.listeners = listeners

@@ -4,7 +4,7 @@ import type { PartialProblem, Problem } from '../config/problem.ts'
 import type { FileTexts } from '../config/config-files.ts'
 import type { EffectiveFile } from '../config/effective-file.ts'
 import type { Config, GatewayConfig } from '../config/types.ts'
-import type { Log } from '../services/log.ts'
+import type { Log, RootLog } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Gauge, Metrics } from '../services/metrics.ts'
 import { StageStartError } from './network.ts'
@@ -54,6 +54,8 @@ interface ReloaderOptions extends Reloadable {
   readonly config: ValidConfig
   readonly readConfig: ReadConfig
   readonly log: Log
+  /** Of all processes: a worker that applies a configuration later than the others would undo what operators have set since. */
+  readonly logLevel: Pick<RootLog, 'level'>
   readonly metrics: Metrics
 }
 
@@ -124,6 +126,7 @@ export class Reloader {
       }
       prepared.commit()
       const { gateway, effective } = this.#config
+      if (config.gateway.log !== gateway.log) this.#options.logLevel.level = config.gateway.log
       this.#config = {
         ...config,
         gateway: reloadGatewayConfig(gateway, config.gateway),

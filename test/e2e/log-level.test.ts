@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
@@ -57,6 +58,71 @@ for (const workers of [1, 2]) {
     t.equal(await gateway.stop(), 0)
   })
 }
+
+/** Its start waits while the file `hold` is there, and says so. */
+const waitingPlugin = `
+import { existsSync, writeFileSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+import { definePlugin } from 'tollgate/plugin'
+const fileOf = name => new URL(name, import.meta.url)
+export default definePlugin({
+  name: 'waiting',
+  summary: 'Starts late.',
+  options: { type: 'object' },
+  create: () => ({
+    handle: (call, next) => next(call),
+    async start() {
+      while (existsSync(fileOf('hold'))) {
+        writeFileSync(fileOf('waits'), '')
+        await setTimeout(10)
+      }
+    },
+  }),
+})
+`
+
+t.test('and the access log stay as operators have set them, in a worker too that follows a reload late', async t => {
+  const { pipeline, ...network } = networkFile('testnet', [node.url]) as { pipeline: object[] }
+  const gatewayOptions = { workers: 2, watch: false, admin: { token: 's3cret' }, log: 'warn' }
+  const { deployment, gateway, url } = await startGateway(t, {
+    gateway: gatewayOptions,
+    networks: { testnet: { ...network, pipeline: [pipeline[0], { use: '../chatty.js' }, { use: '../waiting.js' }, ...pipeline.slice(1)] } },
+    files: { 'chatty.js': chattyPlugin, 'waiting.js': waitingPlugin },
+  })
+  const headers = { authorization: 'Bearer s3cret' }
+  const set = async (path: string, value: object): Promise<void> => {
+    t.equal((await post(gateway.admin + path, JSON.stringify(value), { method: 'PUT', headers })).status, 200)
+  }
+  const pidsOf = (event: string) => new Set(gateway.log.flatMap(line => (line['event'] === event ? [Number(line['pid'])] : [])))
+  await set('/log-level', { level: 'debug' })
+  await waitUntil(async () => (await call(url, 'eth_chainId')) && pidsOf('chatty').size === 2)
+  const [killed, other] = pidsOf('chatty')
+
+  const hold = join(deployment.dir, 'hold')
+  await writeFile(hold, '')
+  process.kill(killed!, 'SIGKILL')
+  await waitUntil(() => existsSync(join(deployment.dir, 'waits')))
+  deployment.writeGateway({ ...gatewayOptions, log: 'info', accessLog: { sample: 0.5 } })
+  process.kill(gateway.pid, 'SIGHUP')
+  const reloads = () => gateway.log.filter(({ event }) => event === 'reloaded').length
+  await waitUntil(() => reloads() === 1)
+  await set('/log-level', { level: 'debug' })
+  await set('/access-log', { target: 'stdout', sample: 1 })
+  await rm(hold)
+  await gateway.waitForEvent('worker-restarted')
+  // The next reload waits until the worker has followed.
+  deployment.writeGateway({ ...gatewayOptions, log: 'info', accessLog: { sample: 0.5 }, requestLog: { slow: '2s' } })
+  process.kill(gateway.pid, 'SIGHUP')
+  await waitUntil(() => reloads() === 2)
+  const before = gateway.log.length
+  const late = () => gateway.log.slice(before).filter(({ pid }) => pid !== other && pid !== gateway.pid)
+  await waitUntil(async () => {
+    await call(url, 'eth_chainId')
+    return late().some(({ event }) => event === 'access')
+  })
+  t.ok(late().some(({ event }) => event === 'chatty'))
+  t.equal(await gateway.stop(), 0)
+})
 
 for (const workers of [1, 2]) {
   t.test(`is changed without a store that opens, with ${workers === 1 ? 'one process' : 'workers'}`, async t => {
