@@ -96,7 +96,7 @@ export class SharedHeads {
     existing?.stop()
     const created = new SharedNetworkHeads(network, upstreams, { ...this.#options, pacing: this.#pacing }, existing?.reports)
     created.follow(worker, upstreams)
-    if (existing !== undefined) created.setDrained([...existing.drained])
+    if (existing?.drained !== undefined) created.setDrained([...existing.drained])
     if (existing?.chainId === upstreams.chainId) {
       void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
       // Not what the upstreams have answered: there may be other nodes under their names.
@@ -109,14 +109,16 @@ export class SharedHeads {
   }
 }
 
+const noNodes: ReadonlySet<string> = new Set()
+
 /** The heads of one network, and the workers that they are shared with. */
 class SharedNetworkHeads {
   readonly heads: HeadTracker
   readonly reportBroadcast: ReportBroadcast
   readonly feedBroadcast: FeedBroadcast
   readonly chainId: number
-  /** As the workers have read it from the store. */
-  drained: ReadonlySet<string> = new Set()
+  /** As the workers have read it from the store; undefined before one of them has. */
+  drained: ReadonlySet<string> | undefined
   #onDrained = () => {}
   readonly #network: string
   readonly #blockTime: number
@@ -165,7 +167,7 @@ class SharedNetworkHeads {
   }
 
   setDrained(names: readonly string[]): void {
-    if (names.length === this.drained.size && names.every(name => this.drained.has(name))) return
+    if (names.length === this.drained?.size && names.every(name => this.drained?.has(name))) return
     this.drained = new Set(names)
     this.#onDrained()
   }
@@ -174,7 +176,10 @@ class SharedNetworkHeads {
     const drained = () => this.drained
     return {
       get drained() {
-        return drained()
+        return drained() ?? noNodes
+      },
+      get isDrainedKnown() {
+        return drained() !== undefined
       },
       onDrained: listener => {
         this.#onDrained = listener

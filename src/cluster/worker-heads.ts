@@ -80,9 +80,10 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     if (upstreams !== undefined) this.#sendDrained()
   }
 
+  /** Nothing before it is known: the primary may know of drained nodes from other workers. */
   #sendDrained(): void {
     const { network, primary, nodes } = this.#options
-    if (nodes !== undefined) primary.send('drained', { network, names: [...nodes.drained] })
+    if (nodes?.isDrainedKnown === true) primary.send('drained', { network, names: [...nodes.drained] })
   }
 
   /**

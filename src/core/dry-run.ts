@@ -71,6 +71,7 @@ const buildForDryRun = async function* ({
         addTurns: () => () => undefined,
         trust: new NodeTrust(),
         drained: new Set(),
+        isDrainedKnown: true,
         onDrained: () => () => undefined,
         statusOf: () => undefined,
       }),

@@ -71,6 +71,8 @@ const readIntervalMs = 1_000
 /** The drained and the readmitted nodes, as one process that serves calls knows them. While the store is unreachable, what it has read last stays, until its end. */
 export class DrainedNodes {
   readonly #options: DrainedNodesOptions
+  /** False until they have been read for the first time: none is known to be drained, nor to be not. */
+  isRead = false
   #drained: readonly DrainedNode[] = []
   #ids: ReadonlySet<string> = new Set()
   #byNetwork: ReadonlyMap<string, ReadonlySet<string>> = new Map()
@@ -95,7 +97,7 @@ export class DrainedNodes {
     return this.#ids.has(id) ? this.#drained.find(each => nodeId(each) === id)?.since : undefined
   }
 
-  /** `listener` is called whenever nodes have been drained, or are drained no longer. Returns how to end that. */
+  /** `listener` is called when they have been read for the first time, and whenever nodes have been drained, or are drained no longer. Returns how to end that. */
   onChange(listener: () => void): () => void {
     this.#changeListeners.add(listener)
     return () => void this.#changeListeners.delete(listener)
@@ -106,7 +108,7 @@ export class DrainedNodes {
     this.#readmissionListeners.push(readmit)
   }
 
-  /** Resolves once they are known: a gateway that starts sends no call to a drained node. */
+  /** Resolves once they are known, so that a gateway that starts sends no call to a drained node; or when the store is unreachable: it is read each second. */
   async start(): Promise<void> {
     const { clock, log } = this.#options
     const reportFailure = (error: unknown): void => log.error({ err: error }, 'drained nodes could not be read because of a bug')
@@ -120,7 +122,10 @@ export class DrainedNodes {
 
   async #read(): Promise<void> {
     try {
-      this.#set(await readDrainedNodes(this.#options.store))
+      const drained = await readDrainedNodes(this.#options.store)
+      const isFirst = !this.isRead
+      this.isRead = true
+      this.#set(drained, isFirst)
       this.#readmit(await readReadmittedNodes(this.#options.store))
     } catch (error) {
       // The ledger logs that the store is unreachable.
@@ -142,12 +147,12 @@ export class DrainedNodes {
     }
   }
 
-  #set(nodes: readonly DrainedNode[]): void {
+  #set(nodes: readonly DrainedNode[], isFirst = false): void {
     this.#drained = nodes
     const ids = new Set(nodes.map(nodeId))
     const added = nodes.filter(node => !this.#ids.has(nodeId(node)))
     const removed = [...this.#ids].filter(id => !ids.has(id))
-    if (added.length === 0 && removed.length === 0) return
+    if (added.length === 0 && removed.length === 0 && !isFirst) return
     const byNetwork = new Map<string, Set<string>>()
     for (const { network, upstream } of nodes) getOrCreate(byNetwork, network, () => new Set<string>()).add(upstream)
     this.#ids = ids

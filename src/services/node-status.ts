@@ -62,6 +62,8 @@ export interface NodeStatusReports {
   statusOf(upstream: string): OwnStatus | undefined
   /** The nodes of the network that operators have drained: the same set until that changes. */
   readonly drained: ReadonlySet<string>
+  /** False until this process has been able to read which nodes are drained. */
+  readonly isDrainedKnown: boolean
   /** `listener` is called when that may have changed. Returns how to end that. */
   onDrained(listener: () => void): () => void
 }
@@ -80,10 +82,11 @@ const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent', 'drained'] as
   (reason): NodeRestriction => ({ class: allClasses, reason }),
 )
 
-type OperatorsNodes = Pick<DrainedNodes, 'of' | 'since' | 'onReadmitted' | 'onChange'>
+type OperatorsNodes = Pick<DrainedNodes, 'isRead' | 'of' | 'since' | 'onReadmitted' | 'onChange'>
 
 const noNodes: ReadonlySet<string> = new Set()
 const noDrainedNodes: OperatorsNodes = {
+  isRead: true,
   of: () => noNodes,
   since: () => undefined,
   onReadmitted: () => undefined,
@@ -112,6 +115,9 @@ export class NodeStatuses {
       trust: getOrCreate(this.#trustByNetwork, network, () => new NodeTrust()),
       get drained() {
         return drainedNodes.of(network)
+      },
+      get isDrainedKnown() {
+        return drainedNodes.isRead
       },
       onDrained: listener => drainedNodes.onChange(listener),
       addTurns: turns => {

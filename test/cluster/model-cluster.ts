@@ -7,6 +7,7 @@ import { SharedHeads } from '../../src/cluster/shared-heads.ts'
 import { WorkerNetworks } from '../../src/cluster/worker-networks.ts'
 import type { WorkerHeads } from '../../src/cluster/worker-heads.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import type { HeadsOptions } from '../../src/services/chain-heads/index.ts'
 import type { UpstreamClient } from '../../src/services/upstream-client/index.ts'
 import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 import { shippedMethods } from '../services/method-table/shipped-table.ts'
@@ -90,7 +91,7 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b'], dev
     errorCategoryOf: () => shippedMethods.errorCategory,
   })
   const workers: TestWorker[] = []
-  const addWorker = (targets = targetsOf(...names)): TestWorker => {
+  const addWorker = (targets = targetsOf(...names), drained?: NonNullable<HeadsOptions['nodes']>): TestWorker => {
     const [up, down] = [new TestPipe(), new TestPipe()]
     const { worker: channel, primary } = connectWorker(clock, { up: up.send, down: down.send })
     const networks = new WorkerNetworks(clock, primary)
@@ -99,6 +100,7 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b'], dev
     const heads = networks.open('model', {
       ...{ chainId: 1, blockTime: 1000, devNode, upstreamClient, clock, log, metrics },
       errorCategory: shippedMethods.errorCategory,
+      ...(drained && { nodes: drained }),
     })
     const untrack = heads.track(targets)
     const worker = {

@@ -3,6 +3,12 @@ import { Secret } from '../../src/plugin/secret.ts'
 import { ancestorAt } from '../support/model-chain.ts'
 import { connectWorker } from '../support/worker-channel.ts'
 import { WorkerNetworks } from '../../src/cluster/worker-networks.ts'
+import { DrainedNodes } from '../../src/services/drained-nodes.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { NodeStatuses } from '../../src/services/node-status.ts'
+import { neverExpires } from '../../src/store/record-store.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { TestLog } from '../support/fakes.ts'
 import type { ChainUpdate, HeadsStatus } from '../../src/services/chain-heads/index.ts'
 import { openCluster, targetsOf } from './model-cluster.ts'
 
@@ -236,6 +242,38 @@ t.test('several workers', async t => {
     await deliverAll()
     t.equal(sharedHeads.statusOf('model'), undefined)
     t.same(metrics.families(), [])
+  })
+
+  t.test('keep to a drain while one of them, which has started, cannot read the store', async t => {
+    const { addWorker, deliverAll, advance, clock, nodeOf, responseOverrides } = openCluster()
+    let isReachable = false
+    const value = { network: 'model', upstream: 'a', since: 1, by: { kind: 'command', name: 'root' } }
+    const records = async (kind: string) => (kind === 'drained-node' ? [{ id: 'model/a', account: '', value, expires: neverExpires }] : [])
+    const unreachable = async () => {
+      if (!isReachable) throw new StoreError('unreachable')
+      return []
+    }
+    const start = async (store: ConstructorParameters<typeof DrainedNodes>[0]['store']) => {
+      const drained = new DrainedNodes({ store, clock, log: new TestLog() })
+      await drained.start()
+      t.teardown(() => drained.stop())
+      return addWorker(targetsOf('a', 'b'), new NodeStatuses(createMetricsRegistry(), drained).of('model'))
+    }
+    const [first, second] = [await start({ records }), await start({ records: unreachable })]
+    await deliverAll()
+    const asked: string[] = []
+    responseOverrides.set('a', (method, params) => {
+      asked.push(String(params[0]))
+      return nodeOf('a').answer(method, params)
+    })
+    first.heads.recordActivity()
+    await advance(3000)
+    t.ok(asked.includes('latest'))
+    t.notOk(asked.includes('finalized'))
+    isReachable = true
+    second.heads.recordActivity()
+    await advance(3000)
+    t.ok(asked.includes('finalized'), 'what the worker has read then counts')
   })
 
   t.test('log no URL', async t => {

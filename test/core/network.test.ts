@@ -62,6 +62,7 @@ const hostServices = () => {
         addTurns: () => () => undefined,
         trust: new NodeTrust(),
         drained: new Set<string>(),
+        isDrainedKnown: true,
         onDrained: () => () => undefined,
         statusOf: () => undefined,
       }),

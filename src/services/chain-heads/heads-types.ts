@@ -178,7 +178,7 @@ export interface HeadsOptions {
   readonly devNode?: boolean
   readonly upstreamClient: UpstreamClient
   /** The nodes that operators have drained: they are sent eth_chainId and the polls of the newest block, and nothing else. None unless given. */
-  readonly nodes?: Pick<NodeStatusReports, 'drained' | 'onDrained'>
+  readonly nodes?: Pick<NodeStatusReports, 'drained' | 'isDrainedKnown' | 'onDrained'>
   /** Of an error of a node to one of the requests that are sent here. */
   readonly errorCategory: MethodTable['errorCategory']
   readonly clock: Clock

@@ -63,6 +63,7 @@ export const openFailover = (
   }
   const metrics = createMetricsRegistry()
   const nodes = new NodeStatuses(metrics, {
+    isRead: true,
     of: () => drained ?? none,
     since: () => undefined,
     onReadmitted: () => undefined,

@@ -326,6 +326,7 @@ t.test('a node that is drained', async t => {
     get drained() {
       return drained
     },
+    isDrainedKnown: true,
     onDrained: (listener: () => void) => {
       onDrained = listener
       return () => undefined
@@ -396,7 +397,7 @@ t.test('a node that is drained', async t => {
 
 t.test('what an upstream runs is asked when somebody looks, and again after it was gone', async t => {
   const drained = new Set(['c'])
-  const nodes = { drained, onDrained: () => () => undefined }
+  const nodes = { drained, isDrainedKnown: true, onDrained: () => () => undefined }
   const { heads, requestCount, responseOverrides, disconnects, nodeOf, recordCall, advance } = openModelHeads(
     ['a', 'b', 'c'],
     undefined,
