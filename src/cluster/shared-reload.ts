@@ -1,6 +1,6 @@
 import type { FileTexts } from '../config/config-files.ts'
 import type { PartialProblem } from '../config/problem.ts'
-import { configId } from '../core/config-changes.ts'
+import { configId, formatReloadProblem } from '../core/config-changes.ts'
 import { problemsOf } from '../core/reloader.ts'
 import type { PreparedReload, Reloadable, ValidConfig } from '../core/reloader.ts'
 import { ReloadError } from '../core/running-networks.ts'
@@ -50,7 +50,7 @@ export class SharedReload {
    * reload, which may come to nothing.
    */
   async prepare(configuration: SharedConfiguration): Promise<PreparedReload> {
-    await this.#following
+    await this.#whenFollowed()
     const id = (this.#lastId += 1)
     const workers = new Set(this.#options.workers())
     const replies = await Promise.all(Array.from(workers, each => each.call('prepareReload', { id, ...configuration }, prepareTimeoutMs)))
@@ -77,6 +77,13 @@ export class SharedReload {
     if (configId !== this.#configuration.configId) this.#follow(worker)
   }
 
+  /** Workers that become ready while others are waited for are waited for too. */
+  async #whenFollowed(): Promise<void> {
+    const following = this.#following
+    await following
+    if (following !== this.#following) await this.#whenFollowed()
+  }
+
   #follow(worker: ReloadedWorker): void {
     this.#following = Promise.all([this.#following, this.#reload(worker)]).then(() => undefined)
   }
@@ -91,7 +98,8 @@ export class SharedReload {
     worker.send('endReload', { id, isCommitted })
     if (isCommitted) this.#options.onFollowed?.(worker)
     if (isCommitted || isSuperseded) return
-    const message = 'worker has not the configuration of the others, as the code of a plugin has changed: restart the gateway'
+    const reasons = (reply === 'late' ? [workerTooLate] : reply).map(({ hint: _hint, ...problem }) => formatReloadProblem(problem))
+    const message = `worker has not the configuration of the others, restart the gateway: ${reasons.join('; ')}`
     this.#options.log.warn({ event: 'worker-config', worker: worker.pid }, message)
   }
 }

@@ -8,6 +8,7 @@ import { ReloadError } from '../../src/core/running-networks.ts'
 import type { Handlers } from '../../src/util/channel.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { connectWorker } from '../support/worker-channel.ts'
+import { deferred } from '../support/deferred.ts'
 
 /** What a worker answers when it is to prepare a reload. */
 type Answer = readonly PartialProblem[] | 'exited' | 'late'
@@ -35,10 +36,10 @@ const fakeWorker = (answer: Answer = []) => {
 }
 
 /** A worker that reads these files, with its own part of a reload. */
-const realWorker = (config: ValidConfig) => {
+const realWorker = (config: ValidConfig, isRead = Promise.resolve()) => {
   const ended: string[] = []
   const prepareReload = async () => ({ commit: () => void ended.push('commit'), abandon: async () => void ended.push('abandon') })
-  const part = new WorkerReload({ prepareReload }, async () => config, new TestLog())
+  const part = new WorkerReload({ prepareReload }, () => isRead.then(() => config), new TestLog())
   const { worker } = connect({
     endReload: end => part.end(end),
     prepareReload: (request, reply) => void part.prepare(request).then(reply),
@@ -96,7 +97,7 @@ t.test('workers that have another configuration of the files than the primary, o
     [[after, before], [{ message: 'a worker has other code of a plugin than the primary', hint: 'restart the gateway' }]],
     [[before, before], [{ message: 'a worker has other code of a plugin than the primary', hint: 'restart the gateway' }]],
   ] as const) {
-    const workers = read.map(realWorker)
+    const workers = read.map(config => realWorker(config))
     const { reload } = openReload(...workers)
     const result = await reload.prepare(shared(configId(after))).catch((rejected: unknown) => rejected)
     t.same(result instanceof ReloadError ? result.problems : undefined, problems)
@@ -154,14 +155,41 @@ t.test('a worker that follows the others has what they have, also where the next
   t.same(late.received, ['commit'])
 })
 
-t.test('a worker that cannot get the configuration of the others is reported', async t => {
-  const { reload, log } = openReload()
-  const worker = fakeWorker([{ message: 'a worker has other code of a plugin than the primary', hint: 'restart the gateway' }])
-  reload.addWorker(worker.worker, 'newer')
-  await new Promise(setImmediate)
-  t.same(worker.received, ['prepare old', 'abandon'])
-  t.match(log.lines, [{ level: 'warn', message: /^worker has not the configuration of the others/ }])
+t.test('a worker that cannot get the configuration of the others is reported with the reason', async t => {
+  const otherCode = { message: 'a worker has other code of a plugin than the primary', hint: 'restart the gateway' }
+  for (const [answer, reason] of [
+    [[otherCode], 'a worker has other code of a plugin than the primary'],
+    ['late', 'a worker did not prepare the reload within 30 s'],
+  ] as const) {
+    const { reload, log } = openReload()
+    const worker = fakeWorker(answer)
+    reload.addWorker(worker.worker, 'newer')
+    for (let turn = 0; turn < 2; turn++) await new Promise(setImmediate)
+    t.same(worker.received, ['prepare old', 'abandon'])
+    const message = `worker has not the configuration of the others, restart the gateway: ${reason}`
+    t.match(log.lines, [{ level: 'warn', message }])
+  }
 })
+
+t.test(
+  'a reload waits for workers that become ready while it waits for others: they have the configuration, also where it comes to nothing',
+  async t => {
+    const config = configOf({})
+    const read = deferred()
+    const [early, late, refusing] = [realWorker(config), realWorker(config, read.promise), fakeWorker()]
+    const { reload, ready } = openReload(refusing)
+    const prepared = await reload.prepare(shared(configId(config)))
+    ready.push(early.worker)
+    prepared.commit()
+    const next = reload.prepare(shared('other')).catch((error: unknown) => error)
+    ready.push(late.worker)
+    reload.addWorker(late.worker, 'older')
+    await new Promise(setImmediate)
+    read.resolve()
+    t.ok((await next) instanceof ReloadError)
+    t.same([early.received, late.received], [['commit'], ['commit']])
+  },
+)
 
 t.test('a worker that is to prepare two reloads at once runs nothing on that was neither committed nor abandoned', async t => {
   const config = { gateway: {}, networks: [] } as unknown as ValidConfig // no more is read of it here
