@@ -67,12 +67,13 @@ interface StartOptions {
 const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { err }: Terminal): Promise<number> => {
   const { log, readConfig, fileWatch, gatewayServes, stopRequested } = options
   logConfigNotices(config, log)
-  const opening = config.gateway.workers > 1 ? openPrimaryProcess(config, options) : openGateway(config, systemClock, log, { readConfig })
+  const { workers } = config.gateway
+  const opening = workers > 1 ? openPrimaryProcess(config, options) : openGateway(config, systemClock, log, { readConfig })
   let isStopping = false
   void stopRequested.then(() => {
     isStopping = true
   })
-  const gateway = await printStartupErrors(untilSignalsAreSeen(opening, stopRequested), message => {
+  const gateway = await printStartupErrors(opening, message => {
     if (!isStopping) err(message)
   })
   if (gateway === undefined) return isStopping ? exitCodes.ok : exitCodes.failed
@@ -120,7 +121,7 @@ type ServingGateway = Pick<Gateway, 'urls' | 'accessLog' | 'stop' | 'reloader'>
 
 /** Loaded only where there are workers, as the worker's side in runWorker(). */
 const openPrimaryProcess = async (config: ValidConfig, options: StartOptions): Promise<ServingGateway> =>
-  (await import('../cluster/primary.ts')).openPrimary(config, options)
+  untilSignalsAreSeen((await import('../cluster/primary.ts')).openPrimary(config, options), options.stopRequested)
 
 /** Logged at any log level: whoever started the gateway waits for this line. */
 const logListening = ({ networks }: ValidConfig, urls: { readonly rpc: string }): void => {

@@ -2,6 +2,8 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, constants, existsSync, openSync, readFileSync, readSync, renameSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -237,6 +239,29 @@ t.test('a worker that a signal ends before it is ready ends the start: with the 
   const interrupted = await startUntilFirstWorker()
   for (const pid of [interrupted.child.pid!, ...interrupted.workers]) process.kill(pid, 'SIGINT')
   t.same(await interrupted.ended, [[0, null], '', ''])
+})
+
+t.test('a start that fails without workers waits for no signal', async t => {
+  // A wait for a signal would never end, and the process exit without a word.
+  const script = `import timers from 'node:timers/promises'
+    import { syncBuiltinESMExports } from 'node:module'
+    timers.setTimeout = () => new Promise(() => undefined)
+    syncBuiltinESMExports()`
+  const busy = createServer().listen(0, '127.0.0.1')
+  await once(busy, 'listening')
+  const { port } = busy.address() as AddressInfo
+  const deployment = createDeployment({
+    gateway: { listen: { rpc: `127.0.0.1:${port}` } },
+    networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) },
+  })
+  t.teardown(async () => {
+    busy.close()
+    await deployment.remove()
+  })
+  const preload = ['--import', `data:text/javascript,${encodeURIComponent(script)}`]
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...preload, mainPath, 'start', '--config', deployment.dir])
+  t.teardown(() => child.kill('SIGKILL'))
+  t.match(await Promise.all([once(child, 'exit'), text(child.stderr)]), [[1, null], new RegExp(`^tollgate: .*${port}`)])
 })
 
 t.test('a configuration that is invalid or serves no network exits with 78 and the reason', async t => {
