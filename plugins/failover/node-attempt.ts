@@ -60,14 +60,17 @@ export class NodeAttempt extends Cancellation {
   }
 }
 
-/** The node answers this call later than usual. */
-export const late = ({ source, name: upstream }: Target): Failure =>
-  refuse('unavailable', { source, upstream, cause: lateCause, retryElsewhere: true })
+/** The node answers this call later than usual: that says nothing about the call. */
+interface LateFailure extends Failure {
+  readonly isLate: true
+}
 
-const lateCause = 'upstream response late'
+export const late = ({ source, name: upstream }: Target): LateFailure => ({
+  ...refuse('unavailable', { source, upstream, cause: 'upstream response late', retryElsewhere: true }),
+  isLate: true,
+})
 
-/** It says nothing about the call. */
-export const isLate = (reply: Reply): boolean => isFailure(reply) && reply.cause === lateCause
+export const isLate = (reply: Reply): reply is LateFailure => 'isLate' in reply
 
 /**
  * Ignored are replies that are no evidence of the health of the node: rate limits, the gateway's own limits, a query that

@@ -1,6 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from '../../support/tap.ts'
-import { RetryBudget } from '../../../plugins/failover/retries.ts'
+import { late } from '../../../plugins/failover/node-attempt.ts'
+import { RejectedReplies, RetryBudget } from '../../../plugins/failover/retries.ts'
+import type { UpstreamNode } from '../../../plugins/failover/upstream-node.ts'
 import type { Call, ContextKey, Signal } from '../../../src/plugin/call.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'
 import { isCharged, refuse } from '../../../src/plugin/reply.ts'
@@ -8,6 +10,17 @@ import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { TestClock, fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { failure, getLogs, node, openFailover, partner, rateLimited, uncounted } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
+
+t.test('a failure that says nothing about the call is that of an attempt given up as late, whatever words another failure has', async t => {
+  const upstreamNode = {} as UpstreamNode // nothing of it is read here
+  const given = late({ ...node('a'), source: 'node' })
+  const worded = refuse('unavailable', { source: 'node', upstream: 'b', cause: given.cause, retryElsewhere: true })
+  const rejected = new RejectedReplies()
+  rejected.add(given, upstreamNode)
+  t.equal(rejected.best, undefined)
+  rejected.add(worded, upstreamNode)
+  t.equal(rejected.best, worded)
+})
 
 t.test('retries', async t => {
   t.test('are no more than 20 % of calls while they fail', async t => {
