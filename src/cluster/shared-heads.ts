@@ -224,11 +224,12 @@ class SharedNetworkHeads {
   }
 
   /** Resolves with the height that callers may be given when every worker knows. */
-  async report({ subject, upstream, block }: Report): Promise<number> {
-    if (subject === 'latest') return this.heads.reportHeight(upstream, block)
+  async report({ subject, upstream, fingerprint, block }: Report): Promise<number> {
+    const reporter = this.heads.reporterNamed(upstream, fingerprint)
+    if (subject === 'latest') return this.heads.reportHeight(reporter, block)
     if (subject === 'transaction') await this.reportBroadcast.recordTransaction()
     else {
-      this.heads.tags.report(upstream, subject, block)
+      this.heads.tags.report(reporter, subject, block)
       await this.reportBroadcast.whenShared()
     }
     return this.reports.height

@@ -122,7 +122,7 @@ interface WorkerReportsOptions extends NetworkChannel {
 /** What one worker knows of the reports of its network. */
 export class WorkerReports {
   readonly #options: WorkerReportsOptions
-  /** Reports of a block in flight, by subject, upstream and block. */
+  /** Reports of a block in flight, by subject, upstream, its fingerprint and block. */
   readonly #inFlight = new Map<string, Promise<number>>()
   readonly #listeners = new Set<() => void>()
   #reports = noReports
@@ -137,16 +137,10 @@ export class WorkerReports {
   }
 
   /** A block that an upstream has answered to a caller. Calls with the same block from the same upstream share one report. */
-  reportBlock(
-    subject: Exclude<Report['subject'], 'transaction'>,
-    upstream: string,
-    block: number,
-    fallback: () => number,
-  ): Promise<number> {
-    const key = `${subject} ${upstream} ${block}`
-    return getOrCreate(this.#inFlight, key, () =>
-      this.#report({ subject, upstream, block }, fallback).finally(() => this.#inFlight.delete(key)),
-    )
+  reportBlock(report: Report & { readonly subject: Exclude<Report['subject'], 'transaction'> }, fallback: () => number): Promise<number> {
+    const { subject, upstream, fingerprint, block } = report
+    const key = `${subject} ${upstream} ${fingerprint} ${block}`
+    return getOrCreate(this.#inFlight, key, () => this.#report(report, fallback).finally(() => this.#inFlight.delete(key)))
   }
 
   async reportTransaction(): Promise<void> {

@@ -123,7 +123,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     const { reportedHeight } = this.state
     if (this.targets.length === 0 || this.#options.devNode === true || this.exclusionOf(upstream) === 'chain') return height
     this.recordReportedBlock(height, hash)
-    if (height > reportedHeight) return this.reports.reportBlock('latest', upstream, height, () => this.state.reportedHeight || height)
+    if (height > reportedHeight) return this.#reportBlock('latest', upstream, height, () => this.state.reportedHeight || height)
     return thenMaybe(this.reports.whenShared('height'), () => reportedHeight)
   }
 
@@ -158,7 +158,11 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     const isKnown = block <= (this.tags.heightOf(upstream, tag) ?? -1) && block <= (this.tags.reported(tag) ?? -1)
     if (this.targets.length === 0 || this.#options.devNode === true) return
     if (isKnown) await this.reports.whenShared('tags')
-    else await this.reports.reportBlock(tag, upstream, block, () => 0)
+    else await this.#reportBlock(tag, upstream, block, () => 0)
+  }
+
+  #reportBlock(subject: 'latest' | FinalityTag, upstream: string, block: number, fallback: () => number): Promise<number> {
+    return this.reports.reportBlock({ subject, upstream, fingerprint: this.fingerprintOfNamed(upstream), block }, fallback)
   }
 
   #handleReports({ height, tags, transactions }: Reports, previous: Reports): void {

@@ -152,6 +152,8 @@ export interface Report {
   /** The tag that names the block. */
   readonly subject: 'latest' | FinalityTag | 'transaction'
   readonly upstream: string
+  /** Of the node that has answered, see fingerprintOf(): while workers prepare a reload, another worker may have another node of that name. */
+  readonly fingerprint?: string | undefined
   readonly block: number
 }
 
@@ -164,7 +166,7 @@ export const toPrimaryRules: QueueRules<ToPrimary> = {
   takeTokens: { key: ({ request }) => request.bucket },
   recallCredits: perAccount,
   report: {
-    key: ({ network, subject, upstream }) => `${network} ${subject} ${upstream}`,
+    key: ({ network, subject, upstream, fingerprint }) => `${network} ${subject} ${upstream} ${fingerprint}`,
     merge: (older, newer) => ({ ...newer, block: Math.max(older.block, newer.block) }),
   },
   startFeed: perFeed,

@@ -244,6 +244,23 @@ t.test('several workers', async t => {
     t.same(metrics.families(), [])
   })
 
+  t.test('know nothing of a node by what another answers that has its name in a worker which has yet to prepare the reload', async t => {
+    const { addWorker, deliverAll, advance } = openCluster()
+    const [first, second] = [addWorker(), addWorker()]
+    first.heads.recordActivity()
+    await deliverAll()
+    first.heads.track([{ name: 'a', url: new Secret('http://other.test'), source: 'node' }, ...targetsOf('b')])
+    await deliverAll()
+    first.heads.recordActivity()
+    await advance(1000)
+    const reporter = second.heads.reporterOf(targetsOf('a')[0]!)
+    const reports = Promise.all([second.heads.tags.report(reporter, 'safe', 70), second.heads.reportHeight(reporter, 101)])
+    await deliverAll()
+    t.equal((await reports)[1], 101)
+    t.equal(first.heads.tags.reported('safe'), 70)
+    t.same([first.heads.hasBlock('a', 101), first.heads.tags.blockFor('a', 'safe')], [false, 70])
+  })
+
   t.test('keep to a drain while one of them, which has started, cannot read the store', async t => {
     const { addWorker, deliverAll, advance, clock, nodeOf, responseOverrides } = openCluster()
     let isReachable = false

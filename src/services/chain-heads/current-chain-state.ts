@@ -91,8 +91,19 @@ export abstract class CurrentChainState {
 
   /** See Heads.reporterOf(). */
   reporterOf(target: Target): string {
-    const named = this.targets.find(({ name }) => name === target.name)
-    return named === undefined || fingerprintOf(named) === fingerprintOf(target) ? target.name : ''
+    return this.reporterNamed(target.name, fingerprintOf(target))
+  }
+
+  /** The same for a node of which another process has sent no more than this. */
+  reporterNamed(name: string, fingerprint: string | undefined): string {
+    const known = this.fingerprintOfNamed(name)
+    return known === undefined || known === fingerprint ? name : ''
+  }
+
+  /** See fingerprintOf(). */
+  protected fingerprintOfNamed(upstream: string): string | undefined {
+    const named = this.targets.find(({ name }) => name === upstream)
+    return named && fingerprintOf(named)
   }
 
   /** Resolves, and soon, once one of the upstreams has passed the check of its chain, or all have failed it. */
