@@ -221,6 +221,9 @@ const responseSchemas = {
     keptFrom: { ...time, description: 'The first day whose calls are all counted still.' },
     groups: listOf(series),
     total: series,
+    methods: { ...listOf(text), description: 'Of all calls of the range, whatever the filters are.' },
+    networks: listOf(text),
+    keys: { ...listOf(text), description: 'Ids.' },
   }),
   ...requestSchemas,
   AccountErrors: object({

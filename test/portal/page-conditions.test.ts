@@ -273,18 +273,26 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       const body = JSON.stringify({ name: 'fast', rate: '50/s', networks: ['devnet'] })
       await page.evaluate(`fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '${body}' })`)
       await showKeys(networkOf('devnet', null), networkOf('other', limits))
-      await page.waitForSelector('tr:has-text("fast") p:has-text("at most 50 calls/s") .badge.warn:text-is("not enforced")')
+      await page.waitForSelector(
+        'tr:has-text("fast") p:has-text("at most 50 calls/s"):has-text("Set a daily limit") .badge.warn:text-is("not enforced")',
+      )
       t.same(await findAccessibilityViolations(page), [])
       await showKeys(networkOf('devnet', limits), networkOf('other', null))
       await page.waitForSelector('tr:has-text("fast") p:text-is("at most 50 calls/s")')
       t.equal(await page.locator('.badge.warn').count(), 0)
       await page.click('button:has-text("Create a key") >> nth=0')
       await page.click('dialog summary')
-      await page.waitForSelector('dialog .field:has([name=rate]) .help:has-text("For example 10/s"):has-text("Not enforced on other.")')
+      await page.waitForSelector(
+        'dialog .field:has([name=rate]) .help:has-text("For example 10/s"):has-text("Not enforced on other. The operator limits no rates there. Set a daily limit")',
+      )
       await showKeys(networkOf('devnet', null))
       await page.click('button:has-text("Create a key") >> nth=0')
       await page.click('dialog summary')
-      await page.waitForSelector('dialog .field:has([name=rate]) .help:has-text("Not enforced on devnet.")')
+      // What would do nothing is not offered.
+      await page.waitForSelector(
+        'dialog p:has-text("Rate limit Not offered: the operator limits no rates on any network. Set a daily limit")',
+      )
+      t.equal(await page.locator('dialog [name=rate], dialog [name=burst]').count(), 0)
       await page.evaluate(
         `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"all","rate":"9/s"}' })`,
       )
@@ -687,9 +695,9 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.click('text="Network status"')
     await page.waitForSelector('section[aria-label=devnet] .badge:text-is("idle")')
     t.match(await page.textContent('section[aria-label=devnet]'), /Nodes1, not checked/)
-    t.match(await page.textContent('section[aria-label=devnet] .incidents'), 'Last 24 hours: no data')
-    // A store that has just been made.
+    // A store that has just been made; of the last day that is not said again.
     await page.waitForSelector('.uptime p:text-matches("^Since 20[-0-9]{8}: no data$")')
+    t.equal(await page.locator('.incidents').count(), 0)
     t.ok(await page.isVisible('.uptime .unobserved'))
     await page.waitForSelector('.banner.ok:has-text("No known problems."):has-text("Not in use, checked with the next call: devnet")')
     t.same(await findAccessibilityViolations(page), [])
@@ -716,7 +724,10 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
             ],
             outagesSince: '2020-01-31',
             unobservedDays: [{ from: isoDay(20), to: isoDay(11) }],
-            outageDays: [{ date: isoDay(5), downSeconds: 6_912, stalledSeconds: 0 }],
+            outageDays: [
+              { date: isoDay(5), downSeconds: 6_902, stalledSeconds: 0 },
+              { date: isoDay(3), downSeconds: 0, stalledSeconds: 10 },
+            ],
             observedSince: '2020-01-31T12:00:00.000Z',
             observedSeconds,
           },
@@ -737,11 +748,23 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       '.uptime p:text-matches("^Observed since .*Jan 31.*12:00:00.UTC, observed for 23 h of [0-9,]+ h: 1 h 55 min of outages; no calls")',
     )
     await page.waitForSelector('.incidents li:has(.badge:text-is("degraded")):has-text("10 min, slow nodes")')
-    t.match(await page.getAttribute('.uptime [role=img]', 'aria-label'), /^20[-0-9]{8}: 1 h 55 min$/)
+    t.equal(
+      await page.getAttribute('.uptime [role=img]', 'aria-label'),
+      `${isoDay(5)}: down for 1 h 55 min; ${isoDay(3)}: no new blocks for less than 1 min`,
+    )
+    // The bar of a day is as high as its outage was long; its figure can be read without a pointer.
+    t.same(await page.evaluate(`[...document.querySelectorAll('.days i')].map(({ style }) => style.height)`), ['100%', '25%'])
+    await page.click('summary:text-is("By day")')
+    t.same(await page.locator('.uptime details li').allTextContents(), [
+      `${isoDay(3)}: no new blocks for less than 1 min`,
+      `${isoDay(5)}: down for 1 h 55 min`,
+    ])
     t.equal(await page.locator('.uptime .unobserved').count(), 1)
     t.equal(await page.getAttribute('.uptime .unobserved', 'title'), `${isoDay(20)} – ${isoDay(11)}: no data`)
     await page.waitForSelector('.incidents li:has-text("no new blocks"):has-text("10:02:05 UTC"):has-text("2 min")')
-    t.same(await page.locator('.of-days li').allTextContents(), ['Up', 'Degraded or no new blocks', 'Down', 'Not observed'])
+    t.same(await page.locator('.of-days li').allTextContents(), [
+      ...['Up', 'Degraded or no new blocks', 'Down', 'Not observed', 'Higher: longer than 1 min, 10 min, 1 h'],
+    ])
     t.same(await findAccessibilityViolations(page), [])
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
     await page.unroute('**/api/v1/status')
@@ -757,8 +780,11 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       await route.fulfill({ json: [{ ...network, ...observed, incidents }] })
     })
     await page.reload()
-    await page.waitForSelector('.uptime p:has-text("no outages; degraded for 8 s of the last 24 h")')
+    await page.waitForSelector('.uptime p:has-text("no outages; degraded for less than 1 min of the last 24 h")')
     await page.waitForSelector('.days .warn')
+    // Today ends where the strip ends.
+    const rightEdges = `[...document.querySelectorAll('.days, .days .warn')].map(each => Math.round(each.getBoundingClientRect().right))`
+    t.equal(new Set(await page.evaluate<readonly number[]>(rightEdges)).size, 1)
     await page.unroute('**/api/v1/status')
     await page.route('**/api/v1/status', async route => {
       const [network] = (await (await route.fetch()).json()) as readonly object[]
@@ -768,7 +794,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       await route.fulfill({ json: [{ ...network, ...observed, incidents: [{ state: 'degraded', because: 'nodes', began, ended: null }] }] })
     })
     await page.reload()
-    await page.waitForSelector(`.days[aria-label="${isoDay(1)}: degraded; ${isoDay(0)}: degraded"]`)
+    await page.waitForSelector(`.days[aria-label^="${isoDay(1)}: degraded for "][aria-label*="; ${isoDay(0)}: degraded for "]`)
     await page.unroute('**/api/v1/status')
     await page.setViewportSize({ width: 1_200, height: 800 })
   })

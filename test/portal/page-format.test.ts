@@ -11,6 +11,7 @@ import {
   formatHourOfUse,
   formatHours,
   formatMethod,
+  formatNode,
   formatNumber,
   formatShare,
   formatSpan,
@@ -31,6 +32,16 @@ t.test('a share is on one line, and calls of methods that there are not have a n
   t.same([formatShare(9_902, 10_000), formatMethod('other'), formatMethod('eth_call')], ['99.02\u00a0%', 'unknown methods', 'eth_call'])
   const shares = [986, 999, 1_000, 0].map(part => formatShare(part, 1_000).slice(0, -2))
   t.same(shares, ['98.60', '99.90', '100', '0'], 'as many decimals in all rows')
+  t.end()
+})
+
+t.test('of a call that was answered from the cache, the cache is named in place of a node', t => {
+  const shown = [
+    { upstream: 'node-1', cache: 'miss' },
+    { upstream: null, cache: 'hit' },
+    { upstream: null, cache: null },
+  ].map(formatNode)
+  t.same(shown, ['node-1', 'cache', '–'])
   t.end()
 })
 

@@ -106,6 +106,9 @@ t.test('queries of usage', async t => {
     t.equal(await totalOf({ key: 'key_2', method: 'eth_getLogs' }), 0)
     t.equal(await totalOf({ network: 'devnet', outcome: 'failed' }), 1)
     t.equal(await totalOf({ network: 'other' }), 0)
+    const filter = { key: 'key_2', method: 'eth_getLogs' }
+    const offered = { methods: ['eth_call', 'eth_getLogs'], networks: ['devnet'], keys: ['key_1', 'key_2'] }
+    t.match(await queries.overTime({ ...lastDays(3), ...series, filter, by: 'method' }), offered, 'what else could be chosen')
     t.match(await queries.outcomes({ ...lastDays(3), filter: { key: 'key_2' } }), { outcomes: [{ outcome: 'params', calls: 1 }] })
   })
 

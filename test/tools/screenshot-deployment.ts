@@ -1,9 +1,11 @@
 import { refusals } from '../../src/plugin/error-table.ts'
 import type { AccountReport } from '../../src/portal/routes/account.ts'
+import { generateAccountId } from '../../src/services/accounts/api-key.ts'
+import { RecordedAccounts } from '../../src/services/accounts/recorded-accounts.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { LoggedRequest } from '../../src/store/request-log-store.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { AccountRow, KeyChange, Store } from '../../src/store/store.ts'
 import type { UsageCount } from '../../src/store/usage-store.ts'
 import { dayMs, hourMs } from '../../src/util/dates.ts'
 import { latencyBucketOf } from '../../src/util/latency-buckets.ts'
@@ -28,7 +30,19 @@ export const newcomer = 'newcomer'
 /** With credits for ten calls. */
 export const spender = { name: 'spender', credits: 800 }
 
-const chains = { 'ethereum-mainnet': 1, 'base-mainnet': 8_453, 'arbitrum-mainnet': 42_161, 'linea-mainnet': 59_144 } as const
+interface Chain {
+  readonly chainId: number
+  readonly blockTimeMs: number
+  /** When the deployment starts. */
+  readonly firstBlock: number
+}
+
+const chains = {
+  'ethereum-mainnet': { chainId: 1, blockTimeMs: 12_000, firstBlock: 21_600_831 },
+  'base-mainnet': { chainId: 8_453, blockTimeMs: 2_000, firstBlock: 24_815_402 },
+  'arbitrum-mainnet': { chainId: 42_161, blockTimeMs: 1_000, firstBlock: 293_406_118 },
+  'linea-mainnet': { chainId: 59_144, blockTimeMs: 2_000, firstBlock: 14_270_977 },
+} as const satisfies Readonly<Record<string, Chain>>
 
 export type NetworkName = keyof typeof chains
 
@@ -132,8 +146,7 @@ const failuresOf = (counts: readonly UsageCount[], firstHour: number): readonly 
       })),
     )
 
-const seedUsage = async (dir: string, accounts: readonly SeededAccount[]): Promise<void> => {
-  const store = await openStore({ kind: 'lmdb', path: `${dir}/../data` }, systemClock)
+const seedUsage = async (store: Store, accounts: readonly SeededAccount[]): Promise<void> => {
   const now = Math.floor(systemClock.now() / hourMs)
   const hours = Array.from({ length: weekHours }, (_, i) => now - weekHours + i)
   const counts = accounts.flatMap(({ id, keys }) => hours.flatMap(hour => countsOf(id, keys, hour)))
@@ -166,45 +179,54 @@ const seedUsage = async (dir: string, accounts: readonly SeededAccount[]): Promi
           usedToday(count => count.key === key),
         )
   }
-  await store.close()
 }
 
+/** Accounts and keys are older than what they have used. */
+const createdAt = systemClock.now() - 40 * dayMs
+
 /** The accounts, and the key of each that calls. */
-const addAccounts = async ({ dir, run, addKey }: Deployment): Promise<{ readonly key: string; readonly spenderKey: string }> => {
-  const json = async (...args: readonly string[]) => {
-    const [name = '', ...others] = args
-    const { stdout, stderr } = await run(name, ...others, '--json')
-    if (stdout === '') throw new Error(stderr)
-    return JSON.parse(stdout)
+const addAccounts = async ({ dir }: Deployment): Promise<{ readonly key: string; readonly spenderKey: string }> => {
+  const store = await openStore({ kind: 'lmdb', path: `${dir}/../data` }, systemClock)
+  let now = createdAt
+  const recorded = new RecordedAccounts(store, { ...systemClock, now: () => now }, { kind: 'operator', name: 'alex' })
+  const addAccount = async (name: string, plan: string, settings: Partial<AccountRow> = {}): Promise<string> => {
+    const id = generateAccountId()
+    now += dayMs
+    await recorded.addAccount({ id, name, plan, created: now, ...settings })
+    return id
   }
-  await run('accounts', 'add', account, '--plan', 'core')
-  await run('accounts', 'add', newcomer, '--plan', 'core')
-  await run('accounts', 'add', spender.name, '--plan', 'core', '--credits', String(spender.credits))
-  const dApp = ['--methods', 'eth_call,eth_getBalance,eth_getLogs', '--origins', 'https://dapp.example', '--rate', '50/s']
-  const added: { readonly id: string; readonly key: string }[] = []
-  for (const options of [
-    ['--name', 'indexer', '--credits', String(indexerLimit), '--ips', '203.0.113.0/24,127.0.0.1'],
-    ['--name', 'staging', '--networks', 'ethereum-mainnet,base-mainnet'],
-    ['--name', 'production dApp', ...dApp],
-  ])
-    added.push(await json('keys', 'add', account, ...options))
+  const addKey = async (id: string, settings: KeyChange = {}) => {
+    now += dayMs
+    const { row, key } = await recorded.createKey(id, settings)
+    return { id: row.id, key: key.reveal() }
+  }
+  const exampleId = await addAccount(account, 'core')
+  await addAccount(newcomer, 'core')
+  const spenderId = await addAccount(spender.name, 'core', { credits: spender.credits })
+  const added = [
+    await addKey(exampleId, { name: 'indexer', dailyCredits: indexerLimit, ips: ['203.0.113.0/24', '127.0.0.1'] }),
+    await addKey(exampleId, { name: 'staging', networks: ['ethereum-mainnet', 'base-mainnet'] }),
+    await addKey(exampleId, {
+      ...{ name: 'production dApp', methods: methods.map(({ method }) => method) },
+      ...{ origins: ['https://dapp.example'], rate: 50 },
+    }),
+  ]
   const others = []
   for (const { name, label, ...usage } of otherAccounts) {
-    await run('accounts', 'add', name, '--plan', 'growth', '--credits', String(usage.limit), '--label', label)
-    others.push({ name, ...usage, key: (await addKey(name)).id })
+    const id = await addAccount(name, 'growth', { credits: usage.limit, label })
+    others.push({ id, ...usage, key: (await addKey(id)).id })
   }
-  const accounts = (await json('accounts', 'list')) as readonly { readonly id: string; readonly name: string }[]
-  const idOf = (name: string): string => accounts.find(each => each.name === name)?.id ?? ''
+  const { key: spenderKey } = await addKey(spenderId)
   const shares = [0.3, 0.1, 1]
-  await seedUsage(dir, [
+  await seedUsage(store, [
     {
-      id: idOf(account),
+      id: exampleId,
       keys: added.map(({ id }, i) => ({ id, share: shares[i] ?? 1, ...(i === 0 && { limit: indexerLimit }) })),
       limit: coreCredits,
     },
-    ...others.map(({ name, key, weight, limit, usedShare }) => ({ id: idOf(name), keys: [{ id: key, share: weight }], limit, usedShare })),
+    ...others.map(({ id, key, weight, limit, usedShare }) => ({ id, keys: [{ id: key, share: weight }], limit, usedShare })),
   ])
-  const { key: spenderKey } = await addKey(spender.name)
+  await store.close()
   return { key: added[0]?.key ?? '', spenderKey }
 }
 
@@ -212,26 +234,25 @@ const hex = (value: number, digits = 0): string => `0x${value.toString(16).padSt
 
 /** Of the finalized block, before the newest one. */
 const finalityBlocks = 64
-const firstBlock = 21_600_831
-const blockTimeMs = 2_000
 const startedAt = systemClock.now()
 
-/** A block every two seconds: a chain that stands still is a problem that pages show. */
-const newestBlock = (): number => firstBlock + Math.floor((systemClock.now() - startedAt) / blockTimeMs)
+/** A chain that stands still is a problem that pages show. */
+const newestBlock = ({ firstBlock, blockTimeMs }: Chain): number => firstBlock + Math.floor((systemClock.now() - startedAt) / blockTimeMs)
 
-const describeBlock = (number: number) => ({
+const describeBlock = ({ firstBlock, blockTimeMs }: Chain, number: number) => ({
   ...{ number: hex(number), hash: hex(number, 64), parentHash: hex(number - 1, 64) },
   timestamp: hex(Math.floor((startedAt + (number - firstBlock) * blockTimeMs) / 1_000)),
 })
 
-const startNode = (chainId: number, client: string): Promise<FakeNode> =>
+const startNode = (chain: Chain, client: string): Promise<FakeNode> =>
   startFakeNode({
-    eth_chainId: { result: hex(chainId) },
+    eth_chainId: { result: hex(chain.chainId) },
     web3_clientVersion: { result: client },
-    eth_blockNumber: () => ({ result: hex(newestBlock()) }),
+    eth_blockNumber: () => ({ result: hex(newestBlock(chain)) }),
     eth_getBlockByNumber: ({ params: [tag] }) => ({
       result: describeBlock(
-        tag === 'finalized' ? newestBlock() - finalityBlocks : String(tag).startsWith('0x') ? Number(tag) : newestBlock(),
+        chain,
+        tag === 'finalized' ? newestBlock(chain) - finalityBlocks : String(tag).startsWith('0x') ? Number(tag) : newestBlock(chain),
       ),
     }),
     eth_getBalance: { result: '0x2386f26fc10000' },
@@ -244,7 +265,8 @@ const networksOf = (nodes: ReadonlyMap<NetworkName, readonly FakeNode[]>) =>
     [...nodes].map(([name, its], i) => {
       const urls = its.map(({ url }) => url)
       const file = networkFile(name, urls)
-      return [name, { ...file, chainId: chains[name], blockTime: '2s', hosts: i === 0 ? ['127.0.0.1'] : [`${name}.localhost`] }]
+      const { chainId, blockTimeMs } = chains[name]
+      return [name, { ...file, chainId, blockTime: `${blockTimeMs / 1_000}s`, hosts: i === 0 ? ['127.0.0.1'] : [`${name}.localhost`] }]
     }),
   )
 

@@ -79,7 +79,13 @@ export const recordObserved = async (store: OutageStore, network: string, now: n
     const kept = Object.entries(observed)
       .filter(([each]) => Number(each) > day - outageDays)
       .map(([each, its]) => [each, Number(each) < day - 1 ? countSteps(its) : its])
-    const value: RecordedDay = { ...known, observed: { ...Object.fromEntries(kept), [day]: steps } }
+    const { observedSince, ...others } = known
+    const since = kept.length === 0 ? now : observedSince
+    const value: RecordedDay = {
+      ...others,
+      ...(since !== undefined && { observedSince: since }),
+      observed: { ...Object.fromEntries(kept), [day]: steps },
+    }
     const isWritten =
       found === undefined
         ? await store.addRecord('outage', firstDayRecord(network, value))
@@ -95,9 +101,12 @@ const withStep = (steps: string, now: number): string =>
 export const withObservedNow = ([first, ...others]: readonly RecordedDay[], now: number): readonly RecordedDay[] => {
   if (first === undefined) return []
   const day = Math.floor(now / dayMs)
-  const observed = observedOf([first, ...others])
+  const known = observationsOf([first, ...others])
+  const { observed = {}, observedSince = Object.keys(observed).length === 0 ? now : undefined } = known ?? {}
   const { [day]: steps = '0' } = observed
-  return [{ ...first, observed: { ...observed, [day]: typeof steps === 'number' ? steps : withStep(steps, now) } }, ...others]
+  const since = observedSince !== undefined && { observedSince }
+  const withNow = { ...first, ...since, observed: { ...observed, [day]: typeof steps === 'number' ? steps : withStep(steps, now) } }
+  return [withNow, ...others]
 }
 
 type OutageStore = Pick<RecordStore, 'addRecord' | 'findRecord' | 'replaceRecord'>
@@ -144,6 +153,8 @@ export interface RecordedDay {
   readonly outages: readonly DayOutage[]
   /** Of the record of the first day: when the network was observed, by the days since 1970 of the last 90. At most 1.4 kB, which each step writes anew. */
   readonly observed?: ObservedDays
+  /** Beside it: when the first of the steps began to be observed, in ms since 1970. */
+  readonly observedSince?: number
 }
 
 /** Written above alone. */
@@ -183,8 +194,10 @@ export interface ObservedSeconds {
 export const observedSecondsOf = (recorded: readonly RecordedDay[], now: number): ObservedSeconds => {
   const observed = observedOf(recorded)
   const today = Math.floor(now / dayMs)
+  const since = observedSinceOf(recorded) ?? 0
   // Anyone may ask for it, of all networks: of 500 it takes 10 ms.
-  const secondsFrom = (from: number): number => {
+  const secondsFrom = (first: number): number => {
+    const from = Math.max(first, since)
     let sum = 0
     for (let day = Math.floor(from / dayMs); day <= today; day += 1) sum += observedMs(day * dayMs, observed[day] ?? 0, from, now)
     return Math.round(sum / 1_000)
@@ -192,7 +205,7 @@ export const observedSecondsOf = (recorded: readonly RecordedDay[], now: number)
   return { last24Hours: secondsFrom(now - dayMs), last90Days: secondsFrom((today - outageDays + 1) * dayMs) }
 }
 
-/** When a network was observed first, in the last 90 days, in ms since 1970: of older days, their beginning. */
+/** When a network was observed first, in the last 90 days, in ms since 1970; where that is longer ago, the beginning of the first of the days. */
 export const observedSinceOf = (recorded: readonly RecordedDay[]): number | undefined => {
   const [first] = Object.entries(observedOf(recorded)).toSorted(([one], [other]) => Number(one) - Number(other))
   if (first === undefined) return undefined
@@ -203,11 +216,13 @@ export const observedSinceOf = (recorded: readonly RecordedDay[]): number | unde
       : Array.from(BigInt(`0x${steps}`).toString(2))
           .toReversed()
           .indexOf('1')
-  return Number(day) * dayMs + Math.max(0, step) * observationStepMs
+  return Math.max(Number(day) * dayMs + Math.max(0, step) * observationStepMs, observationsOf(recorded)?.observedSince ?? 0)
 }
 
 /** One of the records has it. */
-const observedOf = (recorded: readonly RecordedDay[]): ObservedDays => recorded.find(each => each.observed !== undefined)?.observed ?? {}
+const observationsOf = (recorded: readonly RecordedDay[]) => recorded.find(({ observed }) => observed !== undefined)
+
+const observedOf = (recorded: readonly RecordedDay[]): ObservedDays => observationsOf(recorded)?.observed ?? {}
 
 const countSteps = (steps: ObservedSteps): number => observedMs(0, steps, 0, dayMs) / observationStepMs
 

@@ -104,6 +104,10 @@ export const formatLatency = (ms: number | null | undefined): string => {
   return `${ms.toFixed(ms === 0 || ms >= 10 ? 0 : ms < 1 ? 2 : 1)}\u00a0ms`
 }
 
+/** Which node has answered; none is asked for what is cached. */
+export const formatNode = ({ upstream, cache }: { readonly upstream: string | null; readonly cache: string | null }): string =>
+  upstream ?? (cache === 'hit' ? texts.requests.fromCache : '–')
+
 /** `Invalid params (-32602)`; newer gateways may have more outcomes. */
 export const formatOutcome = (outcome: string, code: number | null = null): string => {
   const names: Readonly<Record<string, string>> = texts.outcomes

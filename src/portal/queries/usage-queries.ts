@@ -43,6 +43,10 @@ export interface UsageOverTime {
   /** The most credits first. */
   readonly groups: readonly UsageSeries[]
   readonly total: UsageSeries
+  /** Of all calls of the range, whatever is asked for, by their names. */
+  readonly methods: readonly string[]
+  readonly networks: readonly string[]
+  readonly keys: readonly string[]
 }
 
 interface FilteredRange extends PeriodRange {
@@ -133,8 +137,12 @@ const readOverTime = async (periods: PeriodRows, { maxSeries, ...query }: OverTi
   const { from, to } = range
   const total = new SeriesAdder('total', { length: to - from, latencies: true })
   const groups = new Map<string, SeriesAdder>()
+  const [methods, networks, keys] = [new Set<string>(), new Set<string>(), new Set<string>()]
   for await (const { start, rows } of periods.read(range)) {
     for (const row of rows) {
+      methods.add(row.group.method)
+      networks.add(row.group.network)
+      keys.add(row.group.key)
       if (!isIncluded(row, filter)) continue
       const group = getOrCreate(groups, row.group[by], name => new SeriesAdder(name, { length: to - from, latencies, and }))
       group.add(start - from, row)
@@ -142,7 +150,13 @@ const readOverTime = async (periods: PeriodRows, { maxSeries, ...query }: OverTi
     }
   }
   const sorted = [...groups.values()].sort((a, b) => compareUsage(a.total, b.total))
-  return { groups: sorted.map((group, i) => group.toSeries(i < maxSeries)), total: total.toSeries(true) }
+  return {
+    groups: sorted.map((group, i) => group.toSeries(i < maxSeries)),
+    total: total.toSeries(true),
+    methods: [...methods].sort(),
+    networks: [...networks].sort(),
+    keys: [...keys].sort(),
+  }
 }
 
 const readOutcomes = async (periods: PeriodRows, { filter, ...range }: FilteredRange): Promise<CallsByOutcome> => {

@@ -82,8 +82,12 @@ export const Chart = (props: ChartProps) => {
     const value = points[point] ?? null
     return value === null ? '–' : format(value)
   }
-  const restingValue = (each: ChartSeries): string =>
-    typeof each.ofRange === 'number' ? format(each.ofRange) : valueAt(times.length - 1, each)
+  // Of lines with gaps, as where there were no calls.
+  const lastKnown = Math.max(
+    0,
+    times.findLastIndex((_, point) => series.some(({ points }) => typeof points[point] === 'number')),
+  )
+  const restingValue = (each: ChartSeries): string => (typeof each.ofRange === 'number' ? format(each.ofRange) : valueAt(lastKnown, each))
   const isOfRange = series.some(({ ofRange }) => typeof ofRange === 'number')
   const totalAt = (point: number): string => format(series.reduce((sum, { points }) => sum + (points[point] ?? 0), 0))
   const timeAt = (point: number): string =>
@@ -163,13 +167,13 @@ export const Chart = (props: ChartProps) => {
           notOver={notOver}
           kind={kind}
           onPick={onPickSeries}
-          // Of lines there is room for the values: where the pointer is, else those of the whole range, or of its last point, with its time: it
-          // may be from before what is above.
+          // Of lines there is room for the values: where the pointer is, else those of the whole range, or of the last point that is known, with
+          // its time: it may be from before what is above.
           {...(kind === 'lines' && {
             when:
               index === undefined && (isOfRange || times.length < 2)
                 ? undefined
-                : formatMoment(times[index ?? times.length - 1] ?? '', now.peek()),
+                : formatMoment(times[index ?? lastKnown] ?? '', now.peek()),
             shownValueOf: (each: ChartSeries) => (index === undefined ? restingValue(each) : valueAt(index, each)),
           })}
         />

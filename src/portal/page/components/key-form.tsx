@@ -39,11 +39,16 @@ export const Restrictions = ({ networks = [], methods = [], withoutRates = [], v
     <MultiSelect {...list('origins')} options={[]} isFree placeholder={text.everyOrigin} help={text.originsHelp} />,
     <MultiSelect {...list('ips')} options={[]} isFree placeholder={text.everyIp} help={text.ipsHelp} />,
   ]
+  // A field that would do nothing is not offered; what a key has may be taken away.
+  const offersRates = networks.length === 0 || withoutRates.length < networks.length || (values?.['rate'] ?? '') !== ''
   const fields = textLimits
-    .filter(({ name }) => values === undefined || name in values)
+    .filter(({ name }) => (values === undefined || name in values) && (offersRates || (name !== 'rate' && name !== 'burst')))
     .map(field => ({
       ...field,
-      help: field.name === 'rate' && withoutRates.length > 0 ? `${field.help} ${text.notEnforced} ${withoutRates.join(', ')}.` : field.help,
+      help:
+        field.name === 'rate' && withoutRates.length > 0
+          ? `${field.help} ${text.notEnforced} ${withoutRates.join(', ')}. ${text.noRates}`
+          : field.help,
       ...{ value: values?.[field.name] ?? '', error: errorOf(field.name) },
     }))
   const isAsked =
@@ -62,6 +67,11 @@ export const Restrictions = ({ networks = [], methods = [], withoutRates = [], v
             <TextField key={field.name} {...field} />
           ))}
         </div>
+        {!offersRates && (
+          <p class="help">
+            <strong>{text.rate}</strong> {text.noRateField}
+          </p>
+        )}
         {verify !== undefined && <VerifyFields verify={verify} />}
       </details>
     </>

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import type { RequestJson } from '../../request-json.ts'
-import { formatLatency, formatNumber, formatOutcome, formatSeconds } from '../format.ts'
+import { formatLatency, formatNode, formatNumber, formatOutcome, formatSeconds } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Badge } from './badge.tsx'
 import type { Tone } from './badge.tsx'
@@ -47,7 +47,7 @@ export const RequestFacts = ({ shown, of, node }: RequestFactsProps) => {
     [texts.credits, formatNumber(shown.credits)],
     [text.cache, shown.cache ?? '–'],
     [text.attempts, formatNumber(shown.attempts)],
-    [text.upstream, node || (shown.upstream ?? '–')],
+    [text.upstream, node || formatNode(shown)],
   ]
   return (
     <Facts of={facts}>

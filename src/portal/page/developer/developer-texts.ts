@@ -111,6 +111,7 @@ export const developerTexts = {
     downloadSeries: 'CSV over time',
     downloadBill: 'CSV by key and network',
     noneHelp: 'Choose another range, or make a call.',
+    noneFound: 'No calls match these filters in this range',
   },
   errors: {
     ...texts.errors,
@@ -236,6 +237,10 @@ export const developerTexts = {
     ofLastDay: 'of the last 24 h',
     today: 'Today',
     dayTones: { ok: 'Up', warn: 'Degraded or no new blocks', danger: 'Down', unobserved: 'Not observed' },
+    tallerIsLonger: 'Higher: longer than 1 min, 10 min, 1 h',
+    byDay: 'By day',
+    for: 'for',
+    lessThanMinute: 'less than 1 min',
     uptime: 'Last 90 days',
     since: 'Since',
     observedSince: 'Observed since',

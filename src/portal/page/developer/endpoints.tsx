@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, Select } from '../components/controls.tsx'
 import type { SecretProps } from '../components/controls.tsx'
@@ -6,8 +7,9 @@ import { followLink } from '../router.ts'
 import { developerTexts } from './developer-texts.ts'
 import { keyOfAccount, useKeyNames } from './key-names.ts'
 import type { KeysById } from './key-names.ts'
+import { KeyChoice } from './key-choice.tsx'
 import { pickUnusedNetwork } from './preferred-network.ts'
-import { keyPlaceholder, validKey } from './tab-key.ts'
+import { keyPlaceholder, knownKeys, validKey } from './tab-key.ts'
 
 const text = developerTexts.networks
 
@@ -32,16 +34,19 @@ export const Urls = ({ network: { name, http, ws }, keys, ...masked }: UrlsProps
 }
 
 interface NetworkSelectProps {
+  /** What is chosen beside it. */
+  readonly children?: ComponentChildren
   readonly networks: readonly Pick<NetworkJson, 'name'>[]
   readonly value: string
   onChange(name: string): void
 }
 
 /** Of which network something is shown; nothing where there is one. */
-export const NetworkSelect = ({ networks, ...chosen }: NetworkSelectProps) =>
-  networks.length < 2 ? null : (
+export const NetworkSelect = ({ networks, children, ...chosen }: NetworkSelectProps) =>
+  networks.length < 2 && children === undefined ? null : (
     <div class="controls">
-      <Select label={developerTexts.usage.network} options={networks.map(({ name }) => name)} {...chosen} />
+      {networks.length > 1 && <Select label={developerTexts.usage.network} options={networks.map(({ name }) => name)} {...chosen} />}
+      {children}
     </div>
   )
 
@@ -49,7 +54,7 @@ export const NetworkSelect = ({ networks, ...chosen }: NetworkSelectProps) =>
 export const Endpoints = ({ networks }: { readonly networks: readonly NetworkJson[] }) => {
   const chosen = useSignal('')
   const secret = validKey()
-  const keys = useKeyNames(secret !== undefined).byId
+  const keys = useKeyNames(knownKeys.value.length > 0).byId
   const network = networks.find(({ name }) => name === chosen.value) ?? pickUnusedNetwork(networks)
   if (network === undefined) return null
   return (
@@ -60,7 +65,9 @@ export const Endpoints = ({ networks }: { readonly networks: readonly NetworkJso
           {developerTexts.pages.tryIt}
         </a>
       </div>
-      <NetworkSelect networks={networks} value={network.name} onChange={name => (chosen.value = name)} />
+      <NetworkSelect networks={networks} value={network.name} onChange={name => (chosen.value = name)}>
+        <KeyChoice keys={keys} />
+      </NetworkSelect>
       <Urls network={network} secret={secret} keys={keys} />
     </section>
   )

@@ -145,17 +145,24 @@ export const FilterChips = ({ of = dimensions, nameOfKey }: FilterChipsProps) =>
         </li>
       ))}
       <li>
-        <button
-          type="button"
-          class="plain small"
-          onClick={() => changeQuery({ ...Object.fromEntries(dimensions.map(name => [name, ''])), after: '' })}
-        >
-          {text.clearFilters}
-        </button>
+        <ClearFilters />
       </li>
     </ul>
   )
 }
+
+export const hasFilter = (): boolean => dimensions.some(name => query.value.has(name))
+
+/** The range stays. */
+export const ClearFilters = () => (
+  <button
+    type="button"
+    class="plain small"
+    onClick={() => changeQuery({ ...Object.fromEntries(dimensions.map(name => [name, ''])), after: '' })}
+  >
+    {text.clearFilters}
+  </button>
+)
 
 interface FilterButtonProps {
   readonly dimension: Dimension

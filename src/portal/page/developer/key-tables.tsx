@@ -200,12 +200,15 @@ const Use = ({ apiKey: { name, hint, state, dailyCredits, usedToday, rate, burst
   </>
 )
 
-/** Where the rate of a key has no effect. */
+/** Where the rate of a key has no effect, why, and what to do. */
 const NotEnforced = ({ on }: { readonly on: readonly NetworkJson[] }) => {
   const names = namesWithoutRates(on)
   return names.length === 0 ? null : (
-    <Badge tone="warn" isLabel>
-      {names.length === on.length ? text.notEnforced : `${text.notEnforcedOn} ${names.join(', ')}`}
-    </Badge>
+    <>
+      <Badge tone="warn" isLabel>
+        {names.length === on.length ? text.notEnforced : `${text.notEnforcedOn} ${names.join(', ')}`}
+      </Badge>{' '}
+      {text.noRates}
+    </>
   )
 }

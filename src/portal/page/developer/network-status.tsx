@@ -2,13 +2,14 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { NetworkStatusJson } from '../../routes/networks.ts'
 import { joinTimes } from '../../../util/time-spans.ts'
+import type { TimeSpan } from '../../../util/time-spans.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
 import { Facts } from '../components/facts.tsx'
-import { formatAge, formatAgeSince, formatDay, formatDuration, formatMoment, formatNumber, formatShare } from '../format.ts'
+import { formatAgeSince, formatDay, formatDuration, formatMoment, formatNumber, formatShare } from '../format.ts'
 import { developerTexts } from './developer-texts.ts'
 
 const text = developerTexts.networks
@@ -71,6 +72,7 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
               {label}
             </li>
           ))}
+          <li>{text.tallerIsLonger}</li>
         </ul>
       )}
       {found.map(network => (
@@ -80,7 +82,7 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
             <StateBadge state={network.state} />
           </div>
           <Facts of={factsOf(network)} />
-          <Incidents network={network} />
+          {(network.incidents.length > 0 || network.outageDays?.length !== 0) && <Incidents network={network} />}
           <Uptime network={network} />
           {detailsOf?.(network)}
         </section>
@@ -96,7 +98,7 @@ const dayTones = [
   { tone: 'unobserved', label: text.dayTones.unobserved },
 ]
 
-/** When it was not in order, and for how long; what was not observed had nothing that could be told. */
+/** When it was not in order, and for how long; what was not observed had nothing that could be told. Without outages in 90 days, that says it all. */
 const Incidents = ({ network: { incidents, observedSeconds } }: { readonly network: NetworkStatusJson }) => {
   const observed = observedSeconds?.last24Hours ?? 0
   return (
@@ -169,21 +171,29 @@ const Uptime = ({ network }: { readonly network: NetworkStatusJson }) => {
       }))
       .filter(({ began, ended }) => began < ended),
   )
-  const reducedMs = reduced.reduce((sum, { began, ended = now.value }) => sum + ended - began, 0)
-  const reducedDates = new Set(
-    reduced.flatMap(({ began, ended = now.value }) => [began, ended - 1].map(time => new Date(time).toISOString().slice(0, 10))),
-  )
+  const reducedMs = msOf(reduced)
+  const reducedDates = new Set(reduced.flatMap(({ began, ended = now.value }) => [began, ended - 1].map(dateOf)))
   const days = [
     ...[...reducedDates]
       .filter(date => !outageDays.some(day => day.date === date))
-      .map(date => ({ date, tone: 'warn', what: text.states.degraded })),
-    ...outageDays.map(({ date, downSeconds, stalledSeconds }) => ({
-      ...{ date, tone: downSeconds > 0 ? 'danger' : 'warn', what: formatAge((downSeconds + stalledSeconds) * 1_000) },
-    })),
-  ].map(({ date, tone, what }) => ({ tone, left: shareOfDays(dayOf(date) - first), width: undefined, title: `${date}: ${what}` }))
+      .map(date => {
+        const start = Date.parse(date)
+        const ofDay = reduced.map(({ began, ended = now.value }) => ({
+          ...{ began: Math.max(began, start), ended: Math.min(ended, start + dayMs) },
+        }))
+        return describeDay(date, [{ state: 'degraded', seconds: msOf(ofDay.filter(({ began, ended }) => began < ended)) / 1_000 }])
+      }),
+    ...outageDays.map(({ date, downSeconds, stalledSeconds }) =>
+      describeDay(date, [
+        { state: 'down', seconds: downSeconds },
+        { state: 'stalled', seconds: stalledSeconds },
+      ]),
+    ),
+  ].map(day => ({ ...day, left: shareOfDays(dayOf(day.date) - first), width: undefined }))
   const unknown = [...(observedFrom > first ? [{ from: first, to: observedFrom - 1, title: '' }] : []), ...gaps].map(
     ({ from, to, title }) => ({
       ...{ tone: 'unobserved', left: shareOfDays(from - first), width: shareOfDays(to + 1 - from), title: `${title}: ${text.noData}` },
+      height: undefined,
     }),
   )
   return (
@@ -200,26 +210,66 @@ const Uptime = ({ network }: { readonly network: NetworkStatusJson }) => {
           : lost === 0
             ? reducedMs === 0
               ? text.noIncidents
-              : `${text.noOutages}; ${text.degradedFor} ${formatAge(reducedMs)} ${text.ofLastDay}`
-            : `${formatAge(lost * 1_000)} ${text.ofOutage}${isShort ? '' : `, ${formatShare(observed - lost, observed)} ${text.withoutOutage}`}`}
+              : `${text.noOutages}; ${text.degradedFor} ${formatLost(reducedMs / 1_000)} ${text.ofLastDay}`
+            : `${formatLost(lost)} ${text.ofOutage}${isShort ? '' : `, ${formatShare(observed - lost, observed)} ${text.withoutOutage}`}`}
         {observed > 0 && unobserved > 0 && `; ${text.noCalls} ${formatNumber(unobserved)} ${unobserved === 1 ? text.day : text.days}`}
       </p>
       <div class="days" role="img" aria-label={days.length === 0 ? text.noIncidents : days.map(({ title }) => title).join('; ')}>
-        {[...unknown, ...days].map(({ tone, left, width, title }) => (
-          <span key={title} class={tone} style={{ left, width }} title={title} />
+        {[...unknown, ...days].map(({ tone, left, width, height, title }) => (
+          <span key={title} class={tone} style={{ left, width }} title={title}>
+            {height !== undefined && <i style={{ height }} />}
+          </span>
         ))}
       </div>
       <p class="help spread" aria-hidden="true">
         <span>{formatDay(new Date(first * dayMs))}</span>
         <span>{text.today}</span>
       </p>
+      {days.length > 0 && (
+        <details>
+          <summary>{text.byDay}</summary>
+          <ul class="counts">
+            {days.toReversed().map(({ title }) => (
+              <li key={title}>{title}</li>
+            ))}
+          </ul>
+        </details>
+      )}
     </section>
   )
 }
 
+const msOf = (times: readonly TimeSpan[]): number => times.reduce((sum, { began, ended = now.value }) => sum + ended - began, 0)
+
+const dateOf = (time: number): string => new Date(time).toISOString().slice(0, 10)
+
+/** The bar of a day is as high as what it had was long: of most outages a share of the day would not be seen. */
+const heights = [
+  { belowSeconds: 60, height: '25%' },
+  { belowSeconds: 600, height: '50%' },
+  { belowSeconds: 3_600, height: '75%' },
+  { belowSeconds: Infinity, height: '100%' },
+]
+
+/** What a day had, the worst first: that is what its bar shows. */
+const describeDay = (date: string, had: readonly { readonly state: NetworkStatusJson['state']; readonly seconds: number }[]) => {
+  const shown = had.filter(({ seconds }) => seconds > 0)
+  const [{ state, seconds } = { state: 'degraded', seconds: 0 }] = shown
+  return {
+    date,
+    tone: state === 'down' ? 'danger' : 'warn',
+    height: heights.find(({ belowSeconds }) => seconds < belowSeconds)?.height,
+    title: `${date}: ${shown.map(each => `${text.states[each.state]} ${text.for} ${formatLost(each.seconds)}`).join(', ')}`,
+  }
+}
+
+/** To the second, what lasts would differ from its incident, which is counted further each second. */
+const formatLost = (seconds: number): string => (seconds < 60 ? text.lessThanMinute : formatDuration(seconds * 1_000))
+
 const dayOf = (date: string): number => Date.parse(date) / dayMs
 
-const shareOfDays = (days: number): string => `${(100 * days) / shownDays}%`
+/** As wide as `--step` of the strip: the last day ends at its right edge. */
+const shareOfDays = (days: number): string => `calc(${days} * var(--step))`
 
 const factsOf = (network: NetworkStatusJson) =>
   [

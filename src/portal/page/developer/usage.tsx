@@ -12,14 +12,36 @@ import { Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
-import { formatDay, formatLatency, formatNumber, formatOutcome, formatPercent, formatShare, formatSince, hourMs } from '../format.ts'
+import {
+  formatDay,
+  formatLatency,
+  formatMethod,
+  formatNumber,
+  formatOutcome,
+  formatPercent,
+  formatShare,
+  formatSince,
+  hourMs,
+} from '../format.ts'
 import { isNarrow } from '../narrow.ts'
 import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
 import { developerTexts } from './developer-texts.ts'
 import { account } from './developer-session.ts'
 import { TryCallLink } from './try-call-link.tsx'
-import { FilterButton, FilterChips, RangePicker, chooseFilter, chooseTime, dimensions, nameOfValue, rangeAndFilters } from './filters.tsx'
+import {
+  ClearFilters,
+  FilterButton,
+  FilterChips,
+  FilterSelect,
+  RangePicker,
+  chooseFilter,
+  chooseTime,
+  dimensions,
+  hasFilter,
+  nameOfValue,
+  rangeAndFilters,
+} from './filters.tsx'
 import { useKeyNames } from './key-names.ts'
 
 const text = developerTexts.usage
@@ -82,15 +104,24 @@ export const Usage = () => {
           />
         )}
       </div>
-      <FilterChips nameOfKey={keys.nameOf} />
+      <div class="controls pairs">
+        <FilterSelect dimension="method" values={found?.methods ?? []} nameOf={formatMethod} />
+        <FilterSelect dimension="network" values={found?.networks ?? []} />
+        <FilterSelect dimension="key" values={found?.keys ?? []} nameOf={keys.nameOf} />
+      </div>
+      <FilterChips of={['outcome']} nameOfKey={keys.nameOf} />
       <WhenLoaded from={report} skeleton={<UsageSkeleton />}>
         {shown =>
           shown.groups.length === 0 ? (
             <>
               <Kept report={shown} isOutdated={report.isOutdated} />
-              <EmptyState icon="usage" title={text.none} actions={<TryCallLink />}>
-                {text.noneHelp}
-              </EmptyState>
+              {hasFilter() ? (
+                <EmptyState icon="usage" title={text.noneFound} actions={<ClearFilters />} />
+              ) : (
+                <EmptyState icon="usage" title={text.none} actions={<TryCallLink />}>
+                  {text.noneHelp}
+                </EmptyState>
+              )}
             </>
           ) : (
             <WhileRead from={report}>
@@ -194,10 +225,9 @@ export const UsageChart = ({ report: asked, measure, nameOf, title = text.titles
   const report = isNarrow.value && !isLatency && asked.step === 'hour' && asked.times.length > maxNarrowColumns ? toDays(asked) : asked
   const { times, end, by, step } = report
   const dailyCredits = account.value?.plan.dailyCredits ?? null
-  const hasFilter = dimensions.some(name => query.value.has(name))
   // Of an hour there is no limit.
   const limit =
-    measure === 'credits' && step === 'day' && dailyCredits !== null && !hasFilter
+    measure === 'credits' && step === 'day' && dailyCredits !== null && !hasFilter()
       ? { label: `${text.limit}: ${formatNumber(dailyCredits)}`, value: dailyCredits }
       : undefined
   const pick = (id: string): void => {

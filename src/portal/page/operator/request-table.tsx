@@ -2,7 +2,7 @@ import type { OperatorRequestJson } from '../../operations/request-operations.ts
 import { now } from '../clock.ts'
 import { Outcome } from '../components/request-facts.tsx'
 import { Table } from '../components/table.tsx'
-import { formatClock, formatLatency, formatOutcome } from '../format.ts'
+import { formatClock, formatLatency, formatNode, formatOutcome } from '../format.ts'
 import { texts } from '../texts.ts'
 import { toneOfFault } from './format-figures.ts'
 import { AccountLink, NetworkLink, NodeLink, RequestLink } from './links.tsx'
@@ -57,12 +57,12 @@ export const RequestTable = ({ caption, requests, by }: RequestTableProps) => (
       { title: texts.requests.duration, isNumber: true, cell: ({ durationMs }) => formatLatency(durationMs) },
       {
         title: operatorTexts.nodes.upstream,
-        cell: ({ network, upstream }) =>
-          upstream === null ? (
-            '–'
+        cell: request =>
+          request.upstream === null ? (
+            formatNode(request)
           ) : (
             <span class="one-line">
-              <NodeLink network={network} node={upstream} isShort />
+              <NodeLink network={request.network} node={request.upstream} isShort />
             </span>
           ),
       },
