@@ -243,6 +243,11 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
     t.same(await touched.evaluate(low), [])
   })
 
+  t.test('the legend of lines has the last value that is known', async t => {
+    await page.waitForSelector('figure:has-text("One point") .legend li:has-text("p95") strong:text-is("42")')
+    t.equal(await page.locator('figure:has-text("One point") .legend:has-text("–")').count(), 0)
+  })
+
   t.test('a column that is not over yet has stripes in both themes, and the legend says so', async t => {
     /** Of the last columns, how often the color changes along a line through each. */
     const countChanges = `(() => {

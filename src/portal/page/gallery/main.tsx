@@ -214,6 +214,12 @@ const Charts = () => (
       end={new Date(Date.now() + 3_600_000).toISOString()}
       series={[{ id: 'p50', name: 'p50', color: groupColor(0), points: waveOf(20).map((ms, i) => (i === 7 ? null : ms)) }]}
     />
+    <Chart
+      title="One point"
+      kind="lines"
+      times={hours}
+      series={[{ id: 'p95', name: 'p95', color: groupColor(0), points: hours.map((_, i) => (i === 7 ? 42 : null)) }]}
+    />
   </Section>
 )
 
