@@ -64,11 +64,13 @@ export interface StoredRecord {
 
 export const neverExpires = Number.MAX_SAFE_INTEGER
 
-/** Of one record: from what was found, where there was one, to what it is from then on; without `record` it is removed. */
-export type RecordChange = { readonly kind: RecordKind } & (
-  | { readonly found?: never; readonly record: StoredRecord }
-  | { readonly found: StoredRecord; readonly record?: StoredRecord }
-)
+/** Of one record: from what was found to what it is from then on; absent where there is none. The same in both: it must not change meanwhile. */
+export interface RecordChange {
+  readonly kind: RecordKind
+  readonly id: string
+  readonly found?: StoredRecord | undefined
+  readonly record?: StoredRecord | undefined
+}
 
 /** Records by kind. An expired record does not exist. */
 export interface RecordStore {

@@ -48,7 +48,7 @@ export const openRecordStore = (engine: Engine, clock: Pick<Clock, 'now'>, days:
       isDeepStrictEqual(unexpired(parseRecord(text), clock.now()), found)
     const hasExpired = changes.some(({ found }) => found !== undefined && unexpired(found, clock.now()) === undefined)
     if (hasExpired) return false
-    const cells = changes.map(change => ({ table: change.kind, field: (change.found ?? change.record).id }))
+    const cells = changes.map(({ kind, id }) => ({ table: kind, field: id }))
     const puts = changes.flatMap(({ kind, record }) => (record === undefined ? [] : putsOf(kind, record)))
     const dels = changes.flatMap(({ kind, found, record }) => (found !== undefined && record === undefined ? delsOf(kind, found) : []))
     let texts: readonly (string | undefined)[] = changes.map(({ found }) => found && JSON.stringify(found))
@@ -65,8 +65,9 @@ export const openRecordStore = (engine: Engine, clock: Pick<Clock, 'now'>, days:
     async putRecord(kind, record) {
       await write({ puts: putsOf(kind, record) })
     },
-    addRecord: (kind, record) => changeRecords([{ kind, record }]),
-    replaceRecord: (kind, found, value, expires = found.expires) => changeRecords([{ kind, found, record: { ...found, value, expires } }]),
+    addRecord: (kind, record) => changeRecords([{ kind, id: record.id, record }]),
+    replaceRecord: (kind, found, value, expires = found.expires) =>
+      changeRecords([{ kind, id: found.id, found, record: { ...found, value, expires } }]),
     async findRecord(kind, id) {
       return (await read(kind, [id]))[0]
     },

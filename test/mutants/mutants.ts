@@ -1255,7 +1255,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'an address has one person',
     file: 'src/portal/people/people.ts',
-    text: "changes.push({ kind: 'email', record: emailRecord({ id, account, email }) })",
+    text: "changes.push({ kind: 'email', id: email, record: emailRecord({ id, account, email }) })",
     broken: "await store.putRecord('email', emailRecord({ id, account, email }))",
     tests: portal('concurrent-changes'),
   },

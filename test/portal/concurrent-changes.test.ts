@@ -4,8 +4,8 @@ import type { Test } from 'tap'
 import { createAccessToken, listAccessTokens } from '../../src/portal/people/access-tokens.ts'
 import { defaultRateRule, editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { oneAtATime, tryLock } from '../../src/portal/concurrent-changes.ts'
-import { acceptInvitation, addInvitation, findInvitationsTo } from '../../src/portal/people/invitations.ts'
-import { personOfIdentity } from '../../src/portal/people/oidc-identities.ts'
+import { acceptInvitation, addInvitation, findInvitationsTo, renewInvitation } from '../../src/portal/people/invitations.ts'
+import { findLinkedIdentity, personOfIdentity } from '../../src/portal/people/oidc-identities.ts'
 import {
   addNewPerson,
   addPerson,
@@ -80,14 +80,20 @@ const interruptBeforeAdd = (store: Store, kind: RecordKind, interrupt: () => Pro
   }
 }
 
-/** A store that fails once, before its nth write from 0 on. Locks, which are released also where the store fails, are none. */
-const failAtWrite = (store: Store, nth: number): { readonly store: Store; hasFailed(): boolean } => {
+/**
+ * A store that fails once, at its nth write from 0 on: before it, or after it, when only the answer is lost. Locks, which are released also where the
+ * store fails, are none.
+ */
+const failAtWrite = (store: Store, nth: number, when: 'before' | 'after' = 'before'): { readonly store: Store; hasFailed(): boolean } => {
   let written = 0
   const mayFail =
     <Args extends readonly unknown[], T>(write: (...args: Args) => Promise<T>) =>
     async (...args: Args): Promise<T> => {
-      if (args[0] !== 'lock' && written++ === nth) throw new StoreError('unreachable')
-      return write(...args)
+      const fails = args[0] !== 'lock' && written++ === nth
+      if (fails && when === 'before') throw new StoreError('unreachable')
+      const result = await write(...args)
+      if (fails) throw new StoreError('unreachable')
+      return result
     }
   const failing: Store = {
     ...store,
@@ -247,64 +253,123 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     t.match(await findInvitationsTo(store, email), [{ id: invitation.id }])
   })
 
-  t.test('whoever accepts an invitation while the account is removed keeps their address', async t => {
-    const [team, email] = ['acc_removed', 'late@example.org']
-    await store.addAccount({ id: team, name: 'removed', plan: 'core', created: 1, suspended: 1, deleteAt: 2 })
-    const owner = await addPerson(store, { account: team, name: 'owner', role: 'owner' })
-    const invitation = await addInvitation(store, systemClock, owner, { name: 'late', role: 'viewer', email })
-    await store.putRecord('deletion', { id: team, account: '', value: 'owner', expires: neverExpires })
-    const log = { info: () => undefined } as unknown as Log
-    const accepts: Store = {
-      ...store,
-      async changeRecords(changes) {
-        const isChanged: boolean[] = []
-        // The people of the account have been removed by then.
-        const removes = async (kind: RecordKind, of: string) => {
-          if (kind === 'invitation') isChanged.push(await store.changeRecords(changes))
-          return other.records(kind, of)
-        }
-        await removeDeletedAccounts({ store: { ...other, records: removes }, clock: systemClock, log })
-        return isChanged[0] === true
-      },
-    }
-    await t.rejects(acceptInvitation({ store: accepts, clock: systemClock }, email, invitation.id), { code: 'not-found' })
-    t.equal(await findPersonByEmail(store, email), undefined)
-    t.same(await listPeople(store, team), [])
-  })
+  t.test(
+    'whoever accepts an invitation while the account is removed keeps their address, also where the store fails after that',
+    async t => {
+      const [team, email] = ['acc_removed', 'late@example.org']
+      await store.addAccount({ id: team, name: 'removed', plan: 'core', created: 1, suspended: 1, deleteAt: 2 })
+      const owner = await addPerson(store, { account: team, name: 'owner', role: 'owner' })
+      const invitation = await addInvitation(store, systemClock, owner, { name: 'late', role: 'viewer', email })
+      await store.putRecord('deletion', { id: team, account: '', value: 'owner', expires: neverExpires })
+      const log = { info: () => undefined } as unknown as Log
+      const accepts: Store = {
+        ...store,
+        takeRecord: () => Promise.reject(new StoreError('unreachable')),
+        async changeRecords(changes) {
+          if (!changes.some(({ kind }) => kind === 'invitation')) throw new StoreError('unreachable')
+          const isChanged: boolean[] = []
+          // The people of the account have been removed by then.
+          const removes = async (kind: RecordKind, of: string) => {
+            if (kind === 'invitation') isChanged.push(await store.changeRecords(changes))
+            return other.records(kind, of)
+          }
+          await removeDeletedAccounts({ store: { ...other, records: removes }, clock: systemClock, log })
+          return isChanged[0] === true
+        },
+      }
+      await t.rejects(acceptInvitation({ store: accepts, clock: systemClock }, email, invitation.id), { code: 'not-found' })
+      t.equal(await findPersonByEmail(store, email), undefined)
+      t.same(await listPeople(store, team), [])
+    },
+  )
 
   t.test('a store that fails while an invitation is accepted leaves nobody without an address, and no invitation is lost', async t => {
     const team = 'acc_failing'
     await store.addAccount({ id: team, name: 'failing', plan: 'core', created: 1 })
     const owner = await addPerson(store, { account: team, name: 'owner', role: 'owner' })
-    for (let nth = 0; ; nth += 1) {
-      const email = `joins-${nth}@example.org`
-      const { id } = await addInvitation(store, systemClock, owner, { name: `joins-${nth}`, role: 'viewer', email })
-      const failing = failAtWrite(store, nth)
-      const accept = (from: Store) => acceptInvitation({ store: from, clock: systemClock }, email, id)
-      await accept(failing.store).catch(() => undefined)
-      const people = () => listPeople(other, team).then(found => found.filter(({ name }) => name.startsWith(`joins-${nth}`)))
-      if ((await people()).length === 0) await accept(other)
-      t.match(await people(), [{ name: `joins-${nth}`, role: 'viewer', email, isEmailVerified: true }], `write ${nth}`)
-      t.match(await findPersonByEmail(other, email), { account: team })
-      t.same(await findInvitationsTo(other, email), [])
-      if (!failing.hasFailed()) break
-    }
+    for (const when of ['before', 'after'] as const)
+      for (let nth = 0; ; nth += 1) {
+        const name = `joins-${when}-${nth}`
+        const email = `${name}@example.org`
+        const { id } = await addInvitation(store, systemClock, owner, { name, role: 'viewer', email })
+        const failing = failAtWrite(store, nth, when)
+        const accept = (from: Store) => acceptInvitation({ store: from, clock: systemClock }, email, id)
+        await accept(failing.store).catch(() => undefined)
+        const joined = await accept(other)
+        t.match(joined, { account: team, name, role: 'viewer', email, isEmailVerified: true }, name)
+        t.same(await accept(store), joined, 'who repeats it has joined')
+        t.same(
+          (await listPeople(other, team)).filter(person => person.name.startsWith(name)),
+          [joined],
+        )
+        t.same(await findInvitationsTo(other, email), [])
+        if (!failing.hasFailed()) break
+      }
   })
 
-  t.test('a store that fails while somebody signs up leaves no mailbox without its account', async t => {
+  t.test('whoever has accepted an invitation joins nothing by repeating it after they were removed', async t => {
+    const [team, email] = ['acc_repeating', 'repeats@example.org']
+    await store.addAccount({ id: team, name: 'repeating', plan: 'core', created: 1 })
+    const owner = await addPerson(store, { account: team, name: 'owner', role: 'owner' })
+    const { id } = await addInvitation(store, systemClock, owner, { name: 'repeats', role: 'viewer', email })
+    const accept = (from: Store) => acceptInvitation({ store: from, clock: systemClock }, email, id)
+    const joined = await Promise.all([accept(store), accept(other)])
+    t.same(joined[0], joined[1])
+    t.equal(await removePerson(store, joined[0]), true)
+    await t.rejects(accept(other), { code: 'not-found' })
+    const stranger = await addPerson(store, { ...alice, name: 'repeats' })
+    t.equal(await setEmail(store, stranger, email, true), true)
+    await t.rejects(accept(other), { code: 'not-found' })
+  })
+
+  t.test('an invitation that a later version has written is sent again, with what that version has written of it', async t => {
+    const owner = await addPerson(store, { account: 'acc_later', name: 'owner', role: 'owner' })
+    const invitation = await addInvitation(store, systemClock, owner, { name: 'later', role: 'viewer', email: 'later@example.org' })
+    const found = (await store.findRecord('invitation', invitation.id))!
+    await store.putRecord('invitation', { ...found, value: { ...(found.value as object), later: 'value' } })
+    const laterClock = { ...systemClock, now: () => systemClock.now() + hourMs }
+    const renewed = await renewInvitation(other, laterClock, invitation, { ...owner, name: 'another' })
+    t.match(renewed, { ...invitation, inviter: 'another', expires: Number })
+    t.match((await store.findRecord('invitation', invitation.id))?.value, { later: 'value', inviter: 'another' })
+    t.same(await findInvitationsTo(store, invitation.email), [renewed])
+  })
+
+  t.test('a store that fails while somebody signs up leaves no mailbox without its account, and no account without people', async t => {
     const signUp = { plan: 'core', perDay: 100, domains: ['example.org'], approval: false }
     const services = { clock: systemClock, signUp, log: { info: () => undefined } as unknown as Log }
     for (let nth = 0; ; nth += 1) {
       const email = `signs-up-${nth}@example.org`
       const failing = failAtWrite(store, nth)
       // Of another network each time: one makes a few accounts a day.
-      const signsUp = (from: Store) => signUpWithEmail({ ...services, store: from }, { email }, `203.0.113.${nth}`)
+      const signsUp = (from: Store) => signUpWithEmail({ ...services, store: from }, { email }, `203.${nth}.113.1`)
       await signsUp(failing.store).catch(() => undefined)
       const person = await signsUp(other)
       t.match(person, { role: 'owner', email, isEmailVerified: true }, `write ${nth}`)
       t.match(await listPeople(other, person.account), [{ id: person.id, email }])
       if (!failing.hasFailed()) break
     }
+    const madeAccounts = async () => (await store.accounts()).filter(({ name }) => name.startsWith('signs-up-'))
+    const remove = (from: Store, afterMs: number) =>
+      removeDeletedAccounts({ store: from, clock: { ...systemClock, now: () => systemClock.now() + afterMs }, log: services.log })
+    await remove(store, hourMs / 2)
+    t.same(
+      (await madeAccounts()).filter(({ deleteAt }) => deleteAt !== undefined),
+      [],
+      'a sign-up may take its time',
+    )
+    // Cut off anywhere, it goes on the next time.
+    for (let nth = 0; ; nth += 1) {
+      const failing = failAtWrite(store, nth)
+      await remove(failing.store, 2 * hourMs).catch(() => undefined)
+      if (!failing.hasFailed()) break
+    }
+    for (const { id, name, deleteAt } of await madeAccounts())
+      t.equal((await listPeople(store, id)).length === 0, deleteAt !== undefined, `${name} has people, or is deleted`)
+    t.ok((await madeAccounts()).some(({ deleteAt }) => deleteAt !== undefined))
+    t.same(
+      (await store.records('deletion', '')).filter(({ value }) => typeof value !== 'string'),
+      [],
+    )
   })
 
   t.test('what a later version has written of a person stays when their role, name or address is changed here', async t => {
@@ -412,25 +477,61 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     t.same([...removed].sort(), [false, false, true])
   })
 
-  t.test('an identity that is unlinked while it is linked signs nobody in', async t => {
+  const provider = { name: 'Example' }
+  const signInAt = (from: Store, email: string, subject: string) =>
+    personOfIdentity({ store: from, clock: systemClock }, provider, { issuer: 'https://example.org', subject, email })
+
+  t.test('an identity that is unlinked signs nobody in, and another one does', async t => {
     const { id, email } = await addWithEmail('linked')
-    const [provider, identity] = [{ name: 'Example' }, { issuer: 'https://example.org', subject: '1', email }] as const
-    // After the link of the person, before that of the identity.
-    const racing = interruptAfterFind(store, 'identity-of', () => unlinkIdentity(other, id))
-    t.match(await personOfIdentity({ store: racing, clock: systemClock }, provider, identity), { id }, 'the last time')
-    t.match(await personOfIdentity({ store, clock: systemClock }, provider, { ...identity, subject: '2' }), { id })
-    await t.rejects(personOfIdentity({ store: other, clock: systemClock }, provider, identity), { code: 'other-identity' })
+    t.match(await signInAt(store, email, 'linked-1'), { id })
+    await t.rejects(signInAt(other, email, 'linked-2'), { code: 'other-identity' })
+    t.same([await unlinkIdentity(other, id), await unlinkIdentity(other, id)], [true, false])
+    t.match(await signInAt(store, email, 'linked-2'), { id })
+    await t.rejects(signInAt(other, email, 'linked-1'), { code: 'other-identity' })
+  })
+
+  t.test('an identity that is linked while the person is removed, or gets another address, signs nobody in', async t => {
+    for (const [name, change] of [
+      ['removed-at-once', (racing: Store, person: Person) => removePerson(racing, person)],
+      ['moved-at-once', (racing: Store, person: Person) => setEmail(racing, person, 'moved-at-once-2@example.org')],
+    ] as const) {
+      const email = `${name}@example.org`
+      const person = (await verifyEmail(store, await addWithEmail(name)))!
+      const racing = interruptBeforeAdd(store, 'person', async () => t.match(await signInAt(other, email, name), { id: person.id }))
+      t.equal(await change(racing, person), true, name)
+      t.equal(await findLinkedIdentity(other, person.id), undefined)
+      t.match(await signInAt(other, email, name), { email, id: undefined })
+    }
+  })
+
+  t.test('a store that fails while a person gets another address, or is removed, leaves no identity of the one before', async t => {
+    for (const [name, change] of [
+      ['unlinked', (from: Store, person: Person) => setEmail(from, person, `new-${person.email}`)],
+      ['gone', (from: Store, person: Person) => removePerson(from, person)],
+    ] as const)
+      for (let nth = 0; ; nth += 1) {
+        const person = await addWithEmail(`${name}-${nth}`)
+        const subject = `${name}-${nth}`
+        t.match(await signInAt(store, person.email, subject), { id: person.id })
+        const failing = failAtWrite(store, nth)
+        await change(failing.store, { ...person, isEmailVerified: true }).catch(() => undefined)
+        const isChanged = (await findPersonByEmail(other, person.email)) === undefined
+        t.match(
+          await signInAt(other, person.email, subject),
+          isChanged ? { email: person.email, id: undefined } : { id: person.id },
+          subject,
+        )
+        t.equal((await findLinkedIdentity(other, person.id)) === undefined, isChanged)
+        if (!failing.hasFailed()) break
+      }
   })
 
   t.test('an identity whose address is changed while it is linked signs nobody in', async t => {
     const person = await addWithEmail('left-behind')
-    const [provider, identity] = [{ name: 'Example' }, { issuer: 'https://example.org', subject: '3', email: person.email }] as const
     const racing = interruptBeforeAdd(store, 'identity-of', () => setEmail(other, person, 'moved@example.org', true))
-    await t.rejects(personOfIdentity({ store: racing, clock: systemClock }, provider, identity), { code: 'not-invited' })
-    t.match(await personOfIdentity({ store: other, clock: systemClock }, provider, identity), { email: person.email, id: undefined })
-    t.match(await personOfIdentity({ store, clock: systemClock }, provider, { ...identity, subject: '4', email: 'moved@example.org' }), {
-      id: person.id,
-    })
+    await t.rejects(signInAt(racing, person.email, '3'), { code: 'not-invited' })
+    t.match(await signInAt(other, person.email, '3'), { email: person.email, id: undefined })
+    t.match(await signInAt(store, 'moved@example.org', '4'), { id: person.id })
   })
 
   t.test('of two owners who set at once what is logged of requests, the last one decides what the store takes', async t => {

@@ -86,22 +86,33 @@ export const recordStoreContract = async (t: Test, open: OpenStore): Promise<voi
     for (const each of [kept, removed, ending]) await store.putRecord('person', each)
     const changes = (id: string) =>
       [
-        { kind: 'email', record: record(id) },
-        { kind: 'person', found: kept, record: { ...kept, value: id } },
-        { kind: 'person', found: removed },
+        { kind: 'email', id, record: record(id) },
+        { kind: 'person', id: 'kept', found: kept, record: { ...kept, value: id } },
+        { kind: 'person', id: 'removed', found: removed },
       ] as const
     const areMade = await Promise.all(['one', 'other'].map(id => store.changeRecords(changes(id))))
     t.same([...areMade].sort(), [false, true])
     const id = areMade[0] ? 'one' : 'other'
     t.same(await store.records('person', 'acc_1'), [ending, { ...kept, value: id }])
     t.same(await store.records('email', 'acc_1'), [record(id)])
-    const last = { kind: 'person', found: { ...kept, value: id }, record: kept } as const
-    t.equal(await store.changeRecords([last, { kind: 'email', record: record(id) }]), false, 'one is there')
-    t.equal(await store.changeRecords([last, { kind: 'person', found: removed }]), false, 'one was removed')
+    const last = { kind: 'person', id: 'kept', found: { ...kept, value: id }, record: kept } as const
+    t.equal(await store.changeRecords([last, { kind: 'email', id, record: record(id) }]), false, 'one is there')
+    t.equal(await store.changeRecords([last, { kind: 'person', id: 'removed', found: removed }]), false, 'one was removed')
     clock.advance(1_000)
-    t.equal(await store.changeRecords([last, { kind: 'person', found: ending }]), false, 'one has expired')
+    t.equal(await store.changeRecords([last, { kind: 'person', id: 'ending', found: ending }]), false, 'one has expired')
+    const same = { kind: 'person', id: 'kept', found: { ...kept, value: id }, record: { ...kept, value: id } } as const
+    t.equal(await store.changeRecords([last, { kind: 'email', id }]), false, 'there is one by now')
+    t.equal(
+      await store.changeRecords([
+        { ...same, found: kept, record: kept },
+        { kind: 'email', id: 'none' },
+      ]),
+      false,
+      'one has changed',
+    )
+    t.equal(await store.changeRecords([same, { kind: 'email', id: 'none' }]), true, 'nothing has changed')
     t.same(await store.records('person', 'acc_1'), [{ ...kept, value: id }])
-    t.equal(await store.changeRecords([last, { kind: 'person', record: { ...ending, expires: neverExpires } }]), true)
+    t.equal(await store.changeRecords([last, { kind: 'person', id: 'ending', record: { ...ending, expires: neverExpires } }]), true)
     t.same(await store.records('person', 'acc_1'), [{ ...ending, expires: neverExpires }, kept])
   })
 

@@ -2,12 +2,12 @@ import { numberedName, roles } from '../../services/accounts/account-fields.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { RecordedStore } from '../../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../../services/clock.ts'
-import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
+import type { RecordChange, RecordStore, StoredRecord } from '../../store/record-store.ts'
 import { dayMs } from '../../util/dates.ts'
 import { isJsonObject } from '../../util/json.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { oneAtATime } from '../concurrent-changes.ts'
-import { addNewPerson, addVerifiedPerson, authorOf, findPersonByEmail, listPeople, peopleLock, removePerson } from './people.ts'
+import { addNewPerson, addVerifiedPerson, authorOf, findPersonByEmail, listPeople, peopleLock } from './people.ts'
 import type { Person } from './people.ts'
 import { hashToken, randomId } from './random-tokens.ts'
 import type { RecordServices } from '../record-services.ts'
@@ -48,8 +48,11 @@ export const addInvitation = async (
     inviter: nameInviter(inviter),
     expires: clock.now() + invitationTtlMs,
   }
-  await store.putRecord('invitation', toRecord(invitation))
-  await indexByAddress(store, invitation)
+  const { id } = invitation
+  await store.changeRecords([
+    { kind: 'invitation', id, record: toRecord(invitation) },
+    { kind: 'invitation-to', id, record: indexRecord(invitation) },
+  ])
   return invitation
 }
 
@@ -60,18 +63,28 @@ const nameInviter = ({ name, email, isEmailVerified }: Person): string =>
 export const renewInvitation = async (
   store: RecordStore,
   clock: Clock,
-  invitation: Invitation,
+  { id }: Invitation,
   inviter: Person,
 ): Promise<Invitation | undefined> => {
-  const renewed = { ...invitation, inviter: nameInviter(inviter), expires: clock.now() + invitationTtlMs }
-  if (!(await store.replaceRecord('invitation', toRecord(invitation), toRecord(renewed).value, renewed.expires))) return undefined
-  await indexByAddress(store, renewed)
-  return renewed
+  const expires = clock.now() + invitationTtlMs
+  for (;;) {
+    const [found, index] = await findWithIndex(store, id)
+    const record = isJsonObject(found?.value) && { ...found, value: { ...found.value, inviter: nameInviter(inviter) }, expires }
+    const renewed = record ? toInvitation(record) : undefined
+    if (!record || renewed === undefined) return undefined
+    const isRenewed = await store.changeRecords([
+      { kind: 'invitation', id, found, record },
+      { kind: 'invitation-to', id, found: index, record: indexRecord(renewed) },
+    ])
+    if (isRenewed) return renewed
+  }
 }
 
 /** By a hash: the address of somebody who never accepts is in one record, which ends with the account. */
-const indexByAddress = (store: RecordStore, { id, email, expires }: Invitation): Promise<void> =>
-  store.putRecord('invitation-to', { id, account: hashToken(email), value: true, expires })
+const indexRecord = ({ id, email, expires }: Invitation): StoredRecord => ({ id, account: hashToken(email), value: true, expires })
+
+const findWithIndex = async (store: RecordStore, id: string) =>
+  [await store.findRecord('invitation', id), await store.findRecord('invitation-to', id)] as const
 
 export const listInvitations = async (store: RecordStore, account: string): Promise<readonly Invitation[]> =>
   (await store.records('invitation', account)).flatMap(record => toInvitation(record) ?? [])
@@ -84,43 +97,62 @@ export const findInvitationsTo = async (store: RecordStore, email: string): Prom
 
 /** Of several removals at once, and an acceptance, one is true. */
 export const removeInvitation = async (store: RecordStore, { id }: Invitation): Promise<boolean> => {
-  const removed = await store.takeRecord('invitation', id)
-  await store.takeRecord('invitation-to', id)
-  return removed !== undefined
+  for (;;) {
+    const [found, index] = await findWithIndex(store, id)
+    if (found === undefined) return false
+    const changes: readonly RecordChange[] = [
+      { kind: 'invitation', id, found },
+      { kind: 'invitation-to', id, found: index },
+    ]
+    if (await store.changeRecords(changes)) return true
+  }
 }
 
 interface AcceptanceServices extends RecordServices {
   readonly store: RecordedStore
 }
 
-/** Whoever has shown that the address is theirs joins the account. Rejects with ApiError. */
+/** Whoever has shown that the address is theirs joins the account; who has joined by this invitation before is its person. Rejects with ApiError. */
 export const acceptInvitation = async (services: AcceptanceServices, email: string, id: string): Promise<Person> => {
   const { store, clock } = services
   const invitation = (await findInvitationsTo(store, email)).find(each => each.id === id)
-  if (invitation === undefined) throw notFound('invitation')
+  if (invitation === undefined) return findJoined(store, email, id)
   // An owner who cannot join after all is none to whom the last owner may leave the account.
   const person = await oneAtATime(services, peopleLock(invitation.account), () => join(services, invitation))
-  await store.takeRecord('invitation-to', id)
+  if (person === undefined) return findJoined(store, email, id)
   const accounts = new RecordedAccounts(store, clock, authorOf(person))
   const after = { name: person.name, role: person.role, email }
   await accounts.recordOf(person.account, { action: 'invitation-accepted', target: person.id, after })
   return person
 }
 
-const join = async ({ store, clock }: AcceptanceServices, invitation: Invitation): Promise<Person> => {
+/** The person who has accepted the invitation, and did not learn it: the store, or the connection, has failed since. */
+const findJoined = async (store: RecordStore, email: string, id: string): Promise<Person> => {
+  const index = await store.findRecord('invitation-to', id)
+  const person = index && (await findPersonByEmail(store, email))
+  if (person === undefined || index?.value !== person.account) throw notFound('invitation')
+  return person
+}
+
+/** Undefined where the invitation was accepted, or removed, meanwhile. */
+const join = async ({ store, clock }: AcceptanceServices, invitation: Invitation): Promise<Person | undefined> => {
   const { id, account, email, role } = invitation
   for (;;) {
+    const [found, index] = await findWithIndex(store, id)
+    if (found === undefined) return undefined
     if ((await findPersonByEmail(store, email)) !== undefined) throw hasAccountError(email)
-    const found = await store.findRecord('invitation', id)
-    if (found === undefined) throw notFound('invitation')
+    // Before the account: who removes that changes this record first, and then removes its people.
+    const deletion = await store.findRecord('deletion', account)
+    if ((await store.account(account)) === undefined) throw notFound('invitation')
     const person = { account, name: await freeName(store, invitation), role }
-    const add = () => addVerifiedPerson(store, person, email, [{ kind: 'invitation', found }])
-    const joined = await addNewPerson(store, clock, person, add)
-    if (joined === undefined) continue
-    if ((await store.account(account)) !== undefined) return joined
-    // Its removal may have missed them.
-    await removePerson(store, joined)
-    throw notFound('invitation')
+    const changes: readonly RecordChange[] = [
+      { kind: 'invitation', id, found },
+      // Until the invitation would have expired: whoever accepts it again has joined this account.
+      { kind: 'invitation-to', id, found: index, record: { ...indexRecord(invitation), value: account } },
+      { kind: 'deletion', id: account, found: deletion, record: deletion },
+    ]
+    const joined = await addNewPerson(store, clock, person, () => addVerifiedPerson(store, person, email, changes))
+    if (joined !== undefined) return joined
   }
 }
 

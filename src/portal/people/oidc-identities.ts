@@ -4,7 +4,7 @@ import { isJsonObject } from '../../util/json.ts'
 import { ApiError } from '../api-errors.ts'
 import type { OidcIdentity, OidcProvider } from './oidc-provider.ts'
 import type { ProvenAddress } from './one-time-links.ts'
-import { findPerson, findPersonByEmail, unlinkIdentity, verifyEmail } from './people.ts'
+import { findPerson, findPersonByEmail, toPerson, verifyEmail } from './people.ts'
 import type { LinkedIdentity, Person } from './people.ts'
 import { hashToken } from './random-tokens.ts'
 import type { RecordServices } from '../record-services.ts'
@@ -41,7 +41,8 @@ const findLinkedPerson = async (store: RecordStore, identity: LinkedIdentity): P
   const record = await store.findRecord('identity', identity.hash)
   const person = record && (await findPerson(store, String(record.value)))
   const link = person && (await store.findRecord('identity-of', person.id))
-  if (!isJsonObject(link?.value) || link.value['hash'] !== identity.hash) return undefined // unlinked while it was being linked
+  // An earlier version has unlinked it while it linked it.
+  if (!isJsonObject(link?.value) || link.value['hash'] !== identity.hash) return undefined
   return person
 }
 
@@ -53,15 +54,22 @@ export const findLinkedIdentity = async (store: RecordStore, person: string): Pr
 
 /** Rejects with ApiError where the person has another identity. */
 export const linkNewIdentity = async (store: RecordStore, person: Person, identity: LinkedIdentity): Promise<void> => {
-  // First, as one of several identities at once is the person's.
-  await store.addRecord('identity-of', linkRecord(person, identity))
-  if ((await findLinkedIdentity(store, person.id))?.hash !== identity.hash)
-    throw new ApiError(403, 'other-identity', `${person.email} signs in here with another identity: another user, or another provider`)
-  await store.putRecord('identity', { id: identity.hash, account: person.account, value: person.id, expires: neverExpires })
-  if ((await findPerson(store, person.id))?.email === person.email) return
-  // Another address has unlinked the identity of the one before, perhaps before it was linked.
-  await unlinkIdentity(store, person.id)
-  throw changedMeanwhile()
+  const { id, account, email } = person
+  const { hash } = identity
+  for (;;) {
+    const found = await store.findRecord('person', id)
+    // Another address has unlinked the identity of the one before.
+    if (toPerson(found)?.email !== email) throw changedMeanwhile()
+    const [link, known] = [await store.findRecord('identity-of', id), await store.findRecord('identity', hash)]
+    if (isJsonObject(link?.value) && link.value['hash'] !== hash)
+      throw new ApiError(403, 'other-identity', `${email} signs in here with another identity: another user, or another provider`)
+    const isLinked = await store.changeRecords([
+      { kind: 'person', id, found, record: found },
+      { kind: 'identity-of', id, found: link, record: link ?? linkRecord(person, identity) },
+      { kind: 'identity', id: hash, found: known, record: { id: hash, account, value: id, expires: neverExpires } },
+    ])
+    if (isLinked) return
+  }
 }
 
 const linkRecord = ({ id, account }: Person, identity: LinkedIdentity): StoredRecord => ({

@@ -80,10 +80,12 @@ export const addPerson = async (store: RecordStore, { account, name, role }: Per
 
 /** The person can no longer sign in; sessions and tokens end with them, as each request looks the person up. Of several removals at once, one is true. */
 export const removePerson = async (store: RecordStore, { id }: Person): Promise<boolean> => {
-  const removed = toPerson(await store.takeRecord('person', id))
-  if (removed?.email !== undefined) await releaseEmail(store, removed.email, id)
-  await unlinkIdentity(store, id)
-  return removed !== undefined
+  for (;;) {
+    const found = await store.findRecord('person', id)
+    if (found === undefined) return false
+    const email = await emailRemoval(store, id, toPerson(found)?.email)
+    if (await store.changeRecords([{ kind: 'person', id, found }, ...email, ...(await identityRemoval(store, id))])) return true
+  }
 }
 
 /** Of a person as they were found. False when they were changed or removed meanwhile. */
@@ -126,9 +128,19 @@ export interface LinkedIdentity {
 
 /** The identity of an OpenID Connect provider by which the person has signed in no longer does. */
 export const unlinkIdentity = async (store: RecordStore, id: string): Promise<boolean> => {
-  const unlinked = await store.takeRecord('identity-of', id)
-  if (isJsonObject(unlinked?.value)) await store.takeRecord('identity', String(unlinked.value['hash']))
-  return unlinked !== undefined
+  for (;;) {
+    const changes = await identityRemoval(store, id)
+    if (await store.changeRecords(changes)) return changes.some(({ found }) => found !== undefined)
+  }
+}
+
+/** A person without an identity has none still when the changes are made: linkNewIdentity() may be linking one. */
+const identityRemoval = async (store: RecordStore, id: string): Promise<readonly RecordChange[]> => {
+  const link = await store.findRecord('identity-of', id)
+  const hash = isJsonObject(link?.value) ? String(link.value['hash']) : undefined
+  const identity = hash === undefined ? undefined : await store.findRecord('identity', hash)
+  const isTheirs = identity?.value === id
+  return [{ kind: 'identity-of', id, found: link }, ...(isTheirs ? [{ kind: 'identity', id: identity.id, found: identity } as const] : [])]
 }
 
 /**
@@ -145,17 +157,14 @@ export const setEmail = async (store: RecordStore, known: Person, email: string,
     const { isEmailVerified: _, newEmail, ...others } = found.value
     const isStillNew = email === previous && newEmail !== undefined && newEmail !== email
     const value = { ...others, email, ...(isVerified && { isEmailVerified: true }), ...(isStillNew && { newEmail }) }
-    const changes: RecordChange[] = [{ kind: 'person', found, record: { ...found, value } }]
+    const changes: RecordChange[] = [{ kind: 'person', id, found, record: { ...found, value } }]
     if (previous !== email) {
       if ((await findPersonByEmail(store, email)) !== undefined) return false
-      changes.push({ kind: 'email', record: emailRecord({ id, account, email }) })
-      const former = previous === undefined ? undefined : await store.findRecord('email', previous)
-      if (former !== undefined && personIdOf(former) === id) changes.push({ kind: 'email', found: former })
+      changes.push({ kind: 'email', id: email, record: emailRecord({ id, account, email }) })
+      changes.push(...(await emailRemoval(store, id, previous)), ...(await identityRemoval(store, id)))
     }
-    if (await store.changeRecords(changes)) break
+    if (await store.changeRecords(changes)) return true
   }
-  if (previous !== undefined && previous !== email) await unlinkIdentity(store, id)
-  return true
 }
 
 const emailRecord = ({ id, account, email }: Pick<Person, 'id' | 'account'> & { readonly email: string }): StoredRecord => ({
@@ -179,21 +188,18 @@ export const addVerifiedPerson = async (
   const id = randomId('usr_')
   const verified = { name, role, email, isEmailVerified: true }
   const isAdded = await store.changeRecords([
-    { kind: 'person', record: { id, account, value: verified, expires: neverExpires } },
-    { kind: 'email', record: emailRecord({ id, account, email }) },
+    { kind: 'person', id, record: { id, account, value: verified, expires: neverExpires } },
+    { kind: 'email', id: email, record: emailRecord({ id, account, email }) },
     ...changes,
   ])
   return isAdded ? { id, account, ...verified } : undefined
 }
 
-/** Nobody has the address any more, unless it is somebody else's by now. */
-const releaseEmail = async (store: RecordStore, email: string, id: string): Promise<void> => {
-  const found = await store.findRecord('email', email)
-  if (found !== undefined && personIdOf(found) === id) await expireEmail(store, found)
+/** Nothing where the address is somebody else's by now. */
+const emailRemoval = async (store: RecordStore, id: string, email: string | undefined): Promise<readonly RecordChange[]> => {
+  const found = email === undefined ? undefined : await store.findRecord('email', email)
+  return found !== undefined && personIdOf(found) === id ? [{ kind: 'email', id: found.id, found }] : []
 }
-
-/** Only as it was found. */
-const expireEmail = (store: RecordStore, found: StoredRecord): Promise<boolean> => store.replaceRecord('email', found, found.value, 0)
 
 /** Of an address: the person who has it, or to whom an earlier version was just giving it. */
 const personIdOf = ({ value }: StoredRecord): string => String(isJsonObject(value) ? value['claimedBy'] : value)
@@ -208,12 +214,12 @@ export const findPersonByEmail = async (store: RecordStore, email: string): Prom
   const record = await store.findRecord('email', email)
   if (record === undefined) return undefined
   const person = await findPerson(store, personIdOf(record))
-  // A removal that is cut off leaves an address without a person, as does an earlier version that dies while it gives one.
-  if (person?.email !== email) await expireEmail(store, record)
+  // An earlier version that died while it gave the address, or removed the person, has left it.
+  if (person?.email !== email) await store.changeRecords([{ kind: 'email', id: email, found: record }])
   return person?.email === email ? person : undefined
 }
 
-const toPerson = (record: StoredRecord | undefined): Person | undefined => {
+export const toPerson = (record: StoredRecord | undefined): Person | undefined => {
   if (record === undefined || !isJsonObject(record.value)) return undefined
   const { name, role, email, isEmailVerified, newEmail } = record.value
   const known = roles.find(each => each === role)

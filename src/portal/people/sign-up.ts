@@ -1,4 +1,4 @@
-import { deleteAccount } from '../../services/accounts/account-deletion.ts'
+import { discardSignUp, signUpRecord } from '../../services/accounts/account-deletion.ts'
 import { maxNameChars, numberedName } from '../../services/accounts/account-fields.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
@@ -75,39 +75,42 @@ const mailboxTaken = (): ApiError =>
 const signUpFull = (): ApiError => new ApiError(403, 'sign-up-full', 'no more accounts are made today; try again tomorrow')
 
 const makeAccount = async (services: SignUpServices, signUp: SignUpOptions, email: string): Promise<Person> => {
-  const { store, log } = services
-  const account = await addAccount(services, signUp, email)
+  const { store, clock, log } = services
+  const account = generateAccountId()
+  // First: removeDeletedAccounts() finds by it what a sign-up leaves that fails, or dies.
+  const unfinished = signUpRecord(account, clock.now())
+  await store.putRecord('deletion', unfinished)
+  await addAccount({ ...services, signUp }, account, email)
   if (signUp.approval)
     log.info({ event: 'sign-up-unapproved', account }, 'sign-up waits for approval: `tollgate accounts resume` approves it')
   // It stays as long as the account does: who leaves the account to others makes no second one.
   const mailbox = { id: toMailbox(email), account, value: true, expires: neverExpires }
   const owner = { account, name: nameFrom(email), role: 'owner' } as const
-  const person = await addVerifiedPerson(store, owner, email, [{ kind: 'mailbox', record: mailbox }])
+  const person = await addVerifiedPerson(store, owner, email, [
+    { kind: 'mailbox', id: mailbox.id, record: mailbox },
+    { kind: 'deletion', id: account, found: unfinished },
+  ])
   if (person !== undefined) return person
   // The operator has given the address to somebody meanwhile, or an invitation was accepted: nobody ever signs in to the account.
-  await discardAccount(services, account)
+  await discardSignUp({ store, clock, accounts: accountsOfSignUps(services) }, unfinished)
   const other = await findPersonByEmail(store, email)
   return other ?? Promise.reject(new ApiError(409, 'sign-up-running', 'this e-mail address was just given to somebody: sign in again'))
-}
-
-const discardAccount = async (services: SignUpServices, id: string): Promise<void> => {
-  const { store, clock } = services
-  const account = await store.account(id)
-  if (account !== undefined) await deleteAccount({ store, clock, accounts: accountsOfSignUps(services) }, account)
 }
 
 const accountsOfSignUps = ({ store, clock }: SignUpServices): RecordedAccounts =>
   new RecordedAccounts(store, clock, { kind: 'person', name: 'sign-up' })
 
 /** Named as the address; with a number where another account has the name. */
-const addAccount = async (services: SignUpServices, { plan, approval }: SignUpOptions, email: string): Promise<string> => {
-  const { clock } = services
+const addAccount = async (services: SignUpServices & { readonly signUp: SignUpOptions }, id: string, email: string): Promise<void> => {
+  const {
+    clock,
+    signUp: { plan, approval },
+  } = services
   const accounts = accountsOfSignUps(services)
   for (let i = 1; ; i += 1) {
-    const id = generateAccountId()
     const name = numberedName(nameFrom(email), i)
     const created = clock.now()
-    if (await accounts.addAccount({ id, name, plan, created, ...(approval && { suspended: created, awaitsApproval: created }) })) return id
+    if (await accounts.addAccount({ id, name, plan, created, ...(approval && { suspended: created, awaitsApproval: created }) })) return
   }
 }
 
