@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createClient } from '@redis/client'
 import type { Test } from 'tap'
+import type { RedisAddress } from '../../../src/config/types.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
@@ -52,6 +53,7 @@ const readRights = async () => {
 const rights = await readRights()
 const userOptions = (words: readonly string[]) => ['--user', 'tollgate', 'on', '>secret', ...words]
 const credentials = 'tollgate:secret@'
+const addressOf = (rest: string): RedisAddress => ({ kind: 'redis', url: new Secret(`redis://${credentials}127.0.0.1:${rest}`, 'HOST') })
 
 const commandsOf = (words: readonly string[]): readonly string[] =>
   words
@@ -70,8 +72,7 @@ const assertNothingDenied = async (t: Test, servers: readonly RedisServer[]): Pr
 }
 
 /** What a gateway does with its Redis, by the parts that do it. */
-const useAll = async (t: Test, url: string, servers: readonly RedisServer[]): Promise<void> => {
-  const address = { kind: 'redis', url: new Secret(url, 'HOST') } as const
+const useAll = async (t: Test, address: RedisAddress, servers: readonly RedisServer[]): Promise<void> => {
   const openFresh = async (t: Test, clock: Clock): Promise<Store> => {
     for (const server of servers) await server.send('FLUSHALL')
     const store = await openRedisStore(address, systemClock, clock)
@@ -136,10 +137,16 @@ const useAll = async (t: Test, url: string, servers: readonly RedisServer[]): Pr
 }
 
 t.test('the rights of the documentation are those that a gateway uses, and no others', { skip: skipWithoutRedis }, async t => {
-  t.test('of one Redis', async t => {
+  t.test('of one Redis, where a user without the channels is refused before a write', async t => {
     const redis = await startRedisServer(...userOptions(rights.single))
     t.teardown(() => redis.remove())
-    await useAll(t, `redis://${credentials}127.0.0.1:${redis.port}/1`, [redis])
+    await redis.send('ACL', 'SETUSER', 'tollgate', 'resetchannels')
+    const address = addressOf(`${redis.port}/1`)
+    await t.rejects(openStore(address, systemClock), { message: /; give its user the channels `&tollgate:\*`$/ })
+    t.match(await redis.send('INFO', 'keyspace'), /^# Keyspace\s*$/, 'no database has a key')
+    await redis.send('ACL', 'SETUSER', 'tollgate', '&tollgate:*')
+    await redis.send('ACL', 'LOG', 'RESET')
+    await useAll(t, address, [redis])
     const used = await usedCommands([redis])
     t.same(
       commandsOf(rights.single).filter(name => !used.has(name)),
@@ -152,7 +159,7 @@ t.test('the rights of the documentation are those that a gateway uses, and no ot
   t.test('of the nodes of a cluster', async t => {
     const cluster = await startRedisCluster({ options: userOptions(rights.cluster) })
     t.teardown(() => cluster.remove())
-    await useAll(t, `redis://${credentials}127.0.0.1:${cluster.primaries[2]?.port}`, cluster.primaries)
+    await useAll(t, addressOf(`${cluster.primaries[2]?.port}`), cluster.primaries)
     const used = await usedCommands(cluster.primaries)
     // Redis counts ASKING when slots move: redis-failover.test.ts.
     t.same(
@@ -166,7 +173,7 @@ t.test('the rights of the documentation are those that a gateway uses, and no ot
   t.test('or the broader ones', async t => {
     const redis = await startRedisServer(...userOptions(rights.broad))
     t.teardown(() => redis.remove())
-    await useAll(t, `redis://${credentials}127.0.0.1:${redis.port}`, [redis])
+    await useAll(t, addressOf(`${redis.port}`), [redis])
     await assertNothingDenied(t, [redis])
   })
 })

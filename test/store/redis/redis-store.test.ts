@@ -1,5 +1,3 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from '../../support/tap.ts'
@@ -12,14 +10,13 @@ import { createMetricsRegistry, formatMetrics } from '../../../src/services/metr
 import { StoreLimits } from '../../../src/services/store-limits.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../../src/store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../../../src/store/lease-accounting.ts'
-import { inspectStore, openStore } from '../../../src/store/open-store.ts'
+import { openStore } from '../../../src/store/open-store.ts'
 import { tableKey, usageTagOf, usageTags } from '../../../src/store/redis/redis-layout.ts'
-import { RedisRateLimits } from '../../../src/store/redis/redis-rate-limits.ts'
 import { keySlot, slotCount } from '../../../src/store/redis/redis-slots.ts'
 import { openRedisStore } from '../../../src/store/redis/redis-store.ts'
 import { changeGroupOf } from '../../../src/store/store.ts'
 import type { Store } from '../../../src/store/store.ts'
-import { TestClock, TestLog } from '../../support/fakes.ts'
+import { TestClock } from '../../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import type { RedisServer } from '../../support/redis-server.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -507,33 +504,6 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
       name: 'StoreError',
       message: `cannot use redis at 127.0.0.1:${redis.port}: WRONGPASS invalid username-password pair or user is disabled; correct the user and the password in its address`,
     })
-  })
-
-  t.test('is used by a user who has the rights of the documentation alone, and refused before a write to one without channels', async t => {
-    await redis.send('FLUSHALL')
-    const page = await readFile(join(import.meta.dirname, '../../../../docs/store.md'), 'utf8')
-    const [, rights = ''] = /ACL SETUSER tollgate on '>PASSWORD' ((?:.*\\\n)*.*)\n/.exec(page) ?? []
-    const words = rights.replaceAll("'", '').split(/[\s\\]+/)
-    const address = { kind: 'redis', url: new Secret(`redis://least:secret@127.0.0.1:${redis.port}/1`, 'HOST') } as const
-    await redis.send('ACL', 'SETUSER', 'least', 'on', '>secret', ...words, 'resetchannels')
-    await t.rejects(openStore(address, systemClock), { message: /; give its user the channels `&tollgate:\*`$/ })
-    t.match(await redis.send('INFO', 'keyspace'), /^# Keyspace\s*$/, 'no database has a key')
-    await redis.send('ACL', 'SETUSER', 'least', '&tollgate:*')
-    await redis.send('ACL', 'LOG', 'RESET')
-    const openLeast = async (t: Test, clock: Clock): Promise<Store> => {
-      await redis.send('FLUSHALL')
-      const store = await openRedisStore(address, systemClock, clock)
-      t.teardown(() => store.close())
-      return store
-    }
-    for (const contract of [accountStoreContract, ledgerStoreContract, usageStoreContract, recordStoreContract])
-      await contract(t, openLeast)
-    await (await openLeast(t, systemClock)).resetDay()
-    await inspectStore(address, systemClock)
-    const limits = new RedisRateLimits(address, systemClock, new TestLog())
-    t.teardown(() => limits.close())
-    await limits.take([{ bucket: 'b', rate: { perSecond: 1, burst: 2 }, tokens: 1 }])
-    t.same(await redis.send('ACL', 'LOG'), [])
   })
 
   t.test('refuses requests after it was closed, and may be closed twice', async t => {
