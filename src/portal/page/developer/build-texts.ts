@@ -1,13 +1,5 @@
-/** What Try it, and the choice of a key, say; developer-texts.ts has what all pages may need. */
+/** What Try it says; developer-texts.ts has what all pages may need. */
 export const buildTexts = {
-  tabKey: {
-    key: 'API key',
-    another: 'Another key',
-    help: 'Paste one of your keys. It is kept in this tab only, until you close it.',
-    madeWith: 'The request was made with',
-    accepts: 'Accepts only',
-    toChoose: 'in this tab, and it can be chosen here.',
-  },
   tryIt: {
     network: 'Network',
     method: 'Method',

@@ -212,6 +212,14 @@ export const developerTexts = {
     noneActive: 'No active keys',
     viewerOnly: 'As a viewer, you cannot create or change keys.',
   },
+  tabKey: {
+    key: 'API key',
+    another: 'Another key',
+    help: 'Paste one of your keys. It is kept in this tab only, until you close it.',
+    madeWith: 'The request was made with',
+    accepts: 'Accepts only',
+    toChoose: 'in this tab, and it can be chosen here.',
+  },
   networks: {
     ...texts.networks,
     chainId: 'Chain ID',

@@ -1,15 +1,13 @@
 import { useSignal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, Select } from '../components/controls.tsx'
 import type { SecretProps } from '../components/controls.tsx'
 import { followLink } from '../router.ts'
 import { developerTexts } from './developer-texts.ts'
-import { keyOfAccount, useKeyNames } from './key-names.ts'
+import { keyOfAccount, nameOfKey, useKeyNames } from './key-names.ts'
 import type { KeysById } from './key-names.ts'
-import { KeyChoice } from './key-choice.tsx'
 import { pickUnusedNetwork } from './preferred-network.ts'
-import { keyPlaceholder, knownKeys, validKey } from './tab-key.ts'
+import { keyPlaceholder, knownKeys, tabKey, validKey } from './tab-key.ts'
 
 const text = developerTexts.networks
 
@@ -34,19 +32,16 @@ export const Urls = ({ network: { name, http, ws }, keys, ...masked }: UrlsProps
 }
 
 interface NetworkSelectProps {
-  /** What is chosen beside it. */
-  readonly children?: ComponentChildren
   readonly networks: readonly Pick<NetworkJson, 'name'>[]
   readonly value: string
   onChange(name: string): void
 }
 
 /** Of which network something is shown; nothing where there is one. */
-export const NetworkSelect = ({ networks, children, ...chosen }: NetworkSelectProps) =>
-  networks.length < 2 && children === undefined ? null : (
+export const NetworkSelect = ({ networks, ...chosen }: NetworkSelectProps) =>
+  networks.length < 2 ? null : (
     <div class="controls">
-      {networks.length > 1 && <Select label={developerTexts.usage.network} options={networks.map(({ name }) => name)} {...chosen} />}
-      {children}
+      <Select label={developerTexts.usage.network} options={networks.map(({ name }) => name)} {...chosen} />
     </div>
   )
 
@@ -55,6 +50,8 @@ export const Endpoints = ({ networks }: { readonly networks: readonly NetworkJso
   const chosen = useSignal('')
   const secret = validKey()
   const keys = useKeyNames(knownKeys.value.length > 0).byId
+  const nameOf = (key: string): string =>
+    key === '' ? keyPlaceholder : nameOfKey(keyOfAccount(key, keys) ?? { name: '', hint: key.slice(-4) })
   const network = networks.find(({ name }) => name === chosen.value) ?? pickUnusedNetwork(networks)
   if (network === undefined) return null
   return (
@@ -65,9 +62,23 @@ export const Endpoints = ({ networks }: { readonly networks: readonly NetworkJso
           {developerTexts.pages.tryIt}
         </a>
       </div>
-      <NetworkSelect networks={networks} value={network.name} onChange={name => (chosen.value = name)}>
-        <KeyChoice keys={keys} />
-      </NetworkSelect>
+      <NetworkSelect networks={networks} value={network.name} onChange={name => (chosen.value = name)} />
+      {knownKeys.value.length > 0 ? (
+        <div class="controls">
+          <Select
+            label={developerTexts.usage.key}
+            options={['', ...knownKeys.value].map(value => ({ value, label: nameOf(value) }))}
+            value={secret ?? ''}
+            onChange={value => (tabKey.value = value)}
+          />
+        </div>
+      ) : (
+        <p class="help">
+          <a href="/networks" onClick={followLink}>
+            {text.pasteKey}
+          </a>
+        </p>
+      )}
       <Urls network={network} secret={secret} keys={keys} />
     </section>
   )

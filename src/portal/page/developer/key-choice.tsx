@@ -3,14 +3,13 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { Field, Select } from '../components/controls.tsx'
 import { followLink } from '../router.ts'
-import { buildTexts } from './build-texts.ts'
 import { developerTexts } from './developer-texts.ts'
 import { session } from './developer-session.ts'
 import { keyOfAccount, nameOfKey } from './key-names.ts'
 import type { KeysById } from './key-names.ts'
 import { findKey, keepKey, knownKeys, tabKey } from './tab-key.ts'
 
-const text = buildTexts.tabKey
+const text = developerTexts.tabKey
 
 interface KeyChoiceProps {
   /** Those of the account. */
