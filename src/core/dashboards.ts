@@ -94,7 +94,7 @@ const openOperatorListener = async (
       isTls: tls !== undefined,
     })
   if (operatorApp !== undefined) closers.push(operatorApp.close)
-  if (storeAddress.kind === 'redis') closers.push(recordStoreLimits({ store, metrics: ownMetrics, clock, log }).stop)
+  closers.push(recordStoreLimits({ store, metrics: ownMetrics, clock, log }).stop)
   const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
   closers.push(async () => certificate?.stop())
   const options = { ...source, networks, token, tokens, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp?.serve }

@@ -39,7 +39,9 @@ const accountsPath = '/operator/accounts/'
 
 const codeOfOperator: Readonly<Record<string, readonly string[]>> = {
   '/operator': [drawing],
+  '/operator/accounts': ['accounts'],
   '/operator/nodes': ['nodes'],
+  '/operator/errors': ['errors'],
   '/operator/traffic': ['pages-records', drawing],
   '/operator/requests': ['pages-records'],
   '/operator/configuration': ['pages-records'],
@@ -50,6 +52,12 @@ const codeOfOperator: Readonly<Record<string, readonly string[]>> = {
 export const firstRequestsOfOperator = (path: string, range: unknown, hasSession: boolean): FirstRequests => {
   if (!hasSession) return { api: [], code: [] }
   const activity = `/overview/activity?range=${range === '24h' ? '24h' : '1h'}`
-  const figures = path === '/operator' ? ['/overview', '/overview/nodes', '/overview/accounts', '/overview/incidents', activity] : []
-  return { api: ['/session', ...figures], code: path.startsWith(accountsPath) ? [drawing] : (codeOfOperator[path] ?? []) }
+  const figures =
+    path === '/operator'
+      ? ['/overview', '/overview/nodes', '/overview/accounts', '/overview/incidents', '/overview/capacity', activity]
+      : []
+  return {
+    api: ['/session', ...figures],
+    code: path.startsWith(accountsPath) ? [drawing] : (codeOfOperator[path] ?? []),
+  }
 }

@@ -84,6 +84,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
   const readAddress = createConnectionAddressReader(trustedProxies, proxyProtocol)
   const { maxConnections, recordRefused } = sockets
   const connections = new OpenConnections(server, { peer: 'caller', maxConnections, recordRefused, readAddress })
+  metrics.gauge(metricDefinitions.maxConnections, {}).set(maxConnections)
   measureLoad(metrics, services, { connections, wsServer })
   wsServer.start()
   let { drain: drainConfig } = config

@@ -9,6 +9,13 @@ export const systemMetricDefinitions = {
     help: 'Open connections of callers, WebSockets included.',
     aggregation: 'sum',
   },
+  maxConnections: {
+    name: 'tollgate_max_connections',
+    type: 'gauge',
+    labels: [],
+    help: 'The limit of tollgate_connections: `limits.connections`, or fewer where there are not enough file descriptors.',
+    aggregation: 'sum',
+  },
   websockets: {
     name: 'tollgate_websockets',
     type: 'gauge',
@@ -85,7 +92,7 @@ export const systemMetricDefinitions = {
     name: 'tollgate_store_used_ratio',
     type: 'gauge',
     labels: ['limit'],
-    help: 'How much of a limit of Redis is used, 0 to 1, at its fullest node: "memory" (`maxmemory`) or "clients" (`maxclients`, from Redis 7 on). Absent where Redis has no limit or does not tell, and with the embedded store.',
+    help: 'How much of a limit of the store is used, 0 to 1. Of Redis, at its fullest node: "memory" (`maxmemory`) or "clients" (`maxclients`, from Redis 7 on); absent where it has no limit or does not tell. Of the embedded store: "disk", its file of that and what is free on its disk.',
   },
   alertDeliveries: {
     name: 'tollgate_alert_deliveries_total',

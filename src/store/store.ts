@@ -244,7 +244,7 @@ export interface StoreDetails {
 }
 
 /** What a store may have a limit of. */
-export const storeLimits = ['memory', 'clients'] as const
+export const storeLimits = ['memory', 'clients', 'disk'] as const
 
 /** How much of a limit of the store is used, from 0 to 1: of several nodes, at the fullest. */
 export type UsedShares = Readonly<Partial<Record<(typeof storeLimits)[number], number>>>

@@ -35,8 +35,7 @@ const cutOffPlaceholders = `[...document.querySelectorAll('input')].filter(input
 const linksOfNavigation = `[...document.querySelectorAll('nav a')].map(link => ({ url: link.href, heading: link.querySelector('span').textContent }))`
 
 /** Pages need it for some figures, and not for others: Nodes draws charts where there is one network alone. */
-const codeForSomeFigures = (url: string): RegExp =>
-  url.endsWith('/operator/nodes') ? /\/(?:acknowledge|drain-nodes|plot)-/ : /\/(?:acknowledge|drain-nodes)-/
+const codeForSomeFigures = (url: string): RegExp => (url.endsWith('/operator/nodes') ? /\/(?:drain-nodes|plot)-/ : /\/drain-nodes-/)
 
 type Cookies = Exclude<BrowserContextOptions['storageState'], string | undefined>
 

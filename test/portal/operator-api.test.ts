@@ -31,6 +31,8 @@ import type { GatewayProcess } from '../support/deployment.ts'
 import { storeEvidence } from '../support/stored-evidence.ts'
 import { freePort } from '../support/free-port.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { dayMs } from '../../src/util/dates.ts'
+import { describeCapacity } from '../../src/portal/operator/capacity.ts'
 import { gatewayHealth, gatewayProblems } from '../../src/portal/operator/gateway-health.ts'
 import { operatorAdviceOf } from '../../src/portal/outcome-advice.ts'
 import { outcomeLabels } from '../../src/portal/state-labels.ts'
@@ -713,6 +715,17 @@ t.test("the operator's API", async t => {
     t.match({ name, upstreams }, { name: 'devnet', upstreams: [{ name: 'node-1', share: 1, failures: Number }] })
     t.ok(upstreams[0].requests > 0 && upstreams[0].p50Ms > 0 && upstreams[0].p99Ms >= upstreams[0].p50Ms)
     t.match((await operator.get('/overview/activity?range=24h&network=devnet')).json, { times: [], calls: { p95Ms: [] }, nodes: [] })
+  })
+
+  t.test('of each resource, what is used of what there is; the store says how full its disk is', async t => {
+    const { since, resources, growth } = (await operator.get('/overview/capacity')).json
+    t.match(since, /Z$/)
+    t.same(growth, { days: 0, perWeek: null, reachedAt: null })
+    const of = (name: string) => resources.find(({ resource }: { readonly resource: string }) => resource === name)
+    for (const name of ['callsPerSecond', 'cpu', 'memory', 'callerMemory', 'connections', 'openFiles'])
+      t.ok(of(name).used >= 0 && of(name).limit > of(name).used, `${name}: ${JSON.stringify(of(name))}`)
+    t.match(of('memory'), { peak: Number, peakAt: /Z$/ })
+    t.match(of('connections'), { limit: 10_000, peak: null, peakAt: null })
   })
 
   t.test('incidents agree with the states that were shown last; the command lists them too', async t => {
@@ -1548,6 +1561,50 @@ t.test('an acknowledged problem stands below those that nobody has taken; one of
     'without a dashboard it is not shared',
   )
   t.ok(read([]).every(({ acknowledgeable }) => !acknowledgeable))
+})
+
+t.test('capacity: calls are limited by the CPU that they took at the peak, and reach that as they grow', async t => {
+  const now = Date.parse('2026-03-01T12:00:00Z')
+  const day = Math.floor(now / dayMs)
+  const weekly = (growth: number, days: number) => Array.from({ length: days }, (_, i) => (i % 7 < 5 ? 1_000 : 800) + growth * i)
+  const read = (dailyCalls: readonly number[], { ready = null as number | null, cores = 8 } = {}) =>
+    describeCapacity({
+      observed: {
+        ...{ seconds: 60, cpu: 0.1, families: [] },
+        counters: { networks: {}, cpuSeconds: 6, residentBytes: 100, storeErrors: 0, refusedSockets: 0 },
+        health: { ...gatewayHealth([]), workers: { ready, missing: ready && 0 }, residentBytes: 100 },
+      },
+      activities: [
+        {
+          times: [now - 3_600_000, now - 1_800_000, now],
+          isLastRunning: true,
+          calls: { callsPerSecond: [50, 200, 9_000] } as never,
+          gateway: { cpu: [0.2, 0.4, 3], residentBytes: [300, 200, 900] },
+        },
+      ],
+      ...{ dailyCalls, machine: { cores, memoryBytes: 1_000 }, started: now - 2 * dayMs, now },
+    })
+  const { since, resources } = read([])
+  t.equal(since, '2026-02-28T12:00:00.000Z')
+  t.match(resources.slice(0, 3), [
+    { resource: 'callsPerSecond', used: 0, peak: 200, peakAt: '2026-03-01T11:30:00.000Z', limit: 500 },
+    { resource: 'cpu', used: 0.1, peak: 0.4, limit: 1 },
+    { resource: 'memory', used: 100, peak: 300, peakAt: '2026-03-01T11:00:00.000Z', limit: 1_000 },
+  ])
+  t.match(read([], { ready: 4 }).resources[0], { limit: 2_000 }, 'of each worker')
+  t.match(read([], { ready: 4, cores: 2 }).resources[0], { limit: 1_000 }, 'no more than the machine has')
+  const none = { perWeek: null, reachedAt: null }
+  t.same(read(weekly(10, 13)).growth, { days: 0, ...none }, 'two weeks are needed')
+  t.same(read(weekly(0, 28)).growth, { days: 28, ...none }, 'weekends are no trend')
+  t.match(read([0, 0, ...weekly(40, 26)]).growth, { days: 21 }, 'of whole weeks, from the first call on')
+  const { perWeek, reachedAt } = read(weekly(40, 28)).growth
+  t.ok(perWeek !== null && perWeek > 0.12 && perWeek < 0.14, `${perWeek}`)
+  // From 200 to 500 by a line: 1.5 times what it is now, at about 1.9 % a day.
+  const days = Math.floor(Date.parse(reachedAt ?? '') / dayMs) - day
+  t.ok(days > 70 && days < 90, `${days}`)
+  t.match(read(weekly(8, 28), { ready: 4 }).growth, { perWeek: Number, reachedAt: null }, 'not within a year')
+  const fewer = read(weekly(-20, 28)).growth
+  t.ok(fewer.perWeek !== null && fewer.perWeek < -0.2 && fewer.reachedAt === null, `${fewer.perWeek}`)
 })
 
 t.test('a store that a page has just found to be down is a critical problem, whether or not calls have met it', async t => {

@@ -2,6 +2,7 @@ import type { NewChange } from '../../services/accounts/change-history.ts'
 import { logLevels } from '../../services/log-settings.ts'
 import { StoreError } from '../../store/store.ts'
 import { object, schemaRef } from '../response-schemas.ts'
+import type { JsonOf } from '../response-schemas.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
 
@@ -18,7 +19,7 @@ export const logLevelOperations = [
     summary: 'The log level of all processes of this gateway.',
     input: { type: 'object', properties: {} },
     output: schemaRef('LogLevel'),
-    run: async (_input, services) => ({ level: await services.readLogLevel() }),
+    run: async (_input, services): Promise<LogLevelJson> => ({ level: await services.readLogLevel() }),
     command: { text: ({ level }) => [level] },
   }),
   defineOperation({
@@ -28,7 +29,7 @@ export const logLevelOperations = [
     summary: 'Sets the log level of all processes of this gateway, until it is restarted or the option `log` changes.',
     input: { type: 'object', properties: { level: logLevelSchema }, required: ['level'] },
     output: schemaRef('LogLevel'),
-    async run({ level }, services) {
+    async run({ level }, services): Promise<LogLevelJson> {
       const from = await services.readLogLevel()
       if (from === level) return { level }
       await services.setLogLevel(level)
@@ -38,6 +39,8 @@ export const logLevelOperations = [
     command: { flags: { level: { placeholder: 'LEVEL' } }, text: ({ level }) => [`the log level is ${level}`] },
   }),
 ]
+
+type LogLevelJson = JsonOf<typeof logLevelSchemas.LogLevel>
 
 /** The configuration and the log level are no part of the store: they are changed while it is unreachable too. */
 export const recordOrLog = async ({ accounts, log }: Pick<OperationServices, 'accounts' | 'log'>, change: NewChange): Promise<void> => {

@@ -14,14 +14,14 @@ import { findAccount, onlyId } from './account-operations.ts'
 import { defineOperation, tableOr } from './operation.ts'
 import type { OperationServices } from './operation.ts'
 
-/** What became of the mail that asks for a confirmation; null where none was to be sent, or the gateway sends no mail. */
-type Confirmation = 'sent' | 'failed' | null
-
 export const confirmationSchema = {
   type: ['string', 'null'],
   enum: ['sent', 'failed', null],
-  description: 'What became of the mail that asks to confirm the e-mail address; null where none was to be sent.',
-}
+  description:
+    'What became of the mail that asks to confirm the e-mail address; null where none was to be sent, or the gateway sends no mail.',
+} as const
+
+type Confirmation = JsonOf<typeof confirmationSchema>
 
 const operatorPerson = { ...personProperties, account: accountRefSchema } as const
 

@@ -23,6 +23,7 @@ export const gatewayHealth = (families: readonly MetricFamily[]) => {
     inFlightBytes: figureOf(metrics.inFlightBytes),
     inFlightMaxBytes: figureOf(metrics.inFlightMaxBytes),
     connections: figureOf(metrics.connections),
+    maxConnections: figureOf(metrics.maxConnections),
     websockets: figureOf(metrics.websockets),
     openFiles: figureOf(metrics.processOpenFiles),
     maxFiles: figureOf(metrics.processMaxFiles),

@@ -23,6 +23,7 @@ import {
   time,
 } from '../response-schemas.ts'
 import { readNodes } from '../operations/node-operations.ts'
+import { capacitySchema, readCapacity } from './capacity.ts'
 import { readEarlier, startOf, undefinedWithoutStore, withEarlier } from './earlier-activity.ts'
 import { withStoreFailure } from './gateway-health.ts'
 import type { OperatorServices } from './operator-route.ts'
@@ -99,6 +100,7 @@ export const overviewSchemas = {
       inFlightBytes: countOrNull,
       inFlightMaxBytes: countOrNull,
       connections: countOrNull,
+      maxConnections: countOrNull,
       websockets: countOrNull,
       openFiles: countOrNull,
       maxFiles: countOrNull,
@@ -124,6 +126,7 @@ export const overviewSchemas = {
     ),
     gateway: object(series(['cpu', 'residentBytes'])),
   }),
+  Capacity: capacitySchema,
   NodeFailures: object({
     since: { ...time, description: 'The beginning of the range, or the start of this gateway.' },
     nodes: {
@@ -205,6 +208,14 @@ export const overviewRoutes = [
       },
     },
     handle: ({ query }, services) => readActivity(query, services),
+  }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/overview/capacity',
+    summary:
+      'What is used of what this gateway has, at the peak of the last day too; and when its calls reach what it carries, by the trend.',
+    response: schemaRef('Capacity'),
+    handle: (_request, services) => readCapacity(services),
   }),
   defineOperatorRoute({
     method: 'get',

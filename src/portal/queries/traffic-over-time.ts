@@ -23,20 +23,20 @@ export interface TrafficRange {
   readonly to: number
 }
 
-/** A page that is open asks every 15 s for what is over. */
-const freshMs = 60_000
+/** A page that is open asks every 15 s for what is over. Days are read for a trend. */
+const freshMs = { fiveMinutes: 60_000, hour: 60_000, day: 900_000 } as const satisfies Readonly<Record<UsagePeriod, number>>
 const accountsPerRead = 50
 
 /** Reads what was called before the gateway was started: each account that has called in the range. */
 export const openTrafficOverTime = (store: UsagePeriods, clock: Pick<QueryClock, 'monotonic'>) => {
-  const known = new Map<string, { readonly readAt: number; readonly periods: Promise<readonly PeriodTraffic[]> }>()
+  const known = new Map<string, { readonly freshUntil: number; readonly periods: Promise<readonly PeriodTraffic[]> }>()
   return (range: TrafficRange): Promise<readonly PeriodTraffic[]> => {
     const key = JSON.stringify(range)
-    for (const [each, { readAt }] of known) if (clock.monotonic() - readAt >= freshMs) known.delete(each)
+    for (const [each, { freshUntil }] of known) if (clock.monotonic() >= freshUntil) known.delete(each)
     const found = known.get(key)
     if (found !== undefined) return found.periods
     const periods = readTraffic(store, range)
-    known.set(key, { readAt: clock.monotonic(), periods })
+    known.set(key, { freshUntil: clock.monotonic() + freshMs[range.period], periods })
     periods.catch(() => known.delete(key))
     return periods
   }

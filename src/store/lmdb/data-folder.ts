@@ -4,6 +4,7 @@ import { access, chmod, constants, link, rm, stat, statfs, writeFile } from 'nod
 import { join } from 'node:path'
 import { createFolder, processUser } from '../../util/files.ts'
 import { StoreError } from '../store.ts'
+import type { UsedShares } from '../store.ts'
 import { assertIntactDataFile } from './data-file-check.ts'
 
 /** Creates the folder when it is missing. Rejects a folder that LMDB cannot use safely: LMDB would not notice, or crash. */
@@ -19,6 +20,16 @@ export const prepareDataFolder = async (path: string): Promise<void> => {
   await prepareFiles(path)
   for (const name of ['data.mdb', 'lock.mdb']) await assertAccess(join(path, name), constants.R_OK | constants.W_OK)
 }
+
+/** Of what the store could grow to: its file, and what is free on the disk for the user of this process. */
+export const readUsedShares = async (path: string): Promise<UsedShares> => {
+  const [{ blocks }, { bavail, bsize }] = await Promise.all([stat(join(path, 'data.mdb')), statfs(path)])
+  const used = blocks * bytesPerBlock
+  return { disk: used / (used + bavail * bsize) }
+}
+
+/** Of stat(2), whatever the file system has. */
+const bytesPerBlock = 512
 
 /** Locks and memory maps are not shared between machines: two gateways would overwrite each other. */
 export const assertLocalFilesystem = (path: string, type: number): void => {

@@ -5,6 +5,7 @@ import { addVector } from '../../util/vectors.ts'
 import { meets, parseVector } from '../engine.ts'
 import type { Commit, CommitResult, Engine, TableRead } from '../engine.ts'
 import type { RowKey, Rows } from './lmdb-environment.ts'
+import type { UsedShares } from '../store.ts'
 import type { Transactions } from './transactions.ts'
 
 /** Sorts after every field. */
@@ -24,11 +25,12 @@ export const scanSource = (rows: Rows): Pick<Engine, 'scan'> => ({
   },
 })
 
-export const openLmdbEngine = (rows: Rows, transactions: Transactions, clock: Clock): Engine => {
+export const openLmdbEngine = (rows: Rows, transactions: Transactions, clock: Clock, usedShares: () => Promise<UsedShares>): Engine => {
   const listeners = new Set<(notifies?: string) => void>()
   return {
     horizonMs: 1_000,
     warnings: [],
+    usedShares,
     usageTags: ['usage'],
     usageTagOf: () => 'usage',
     // LMDB reads one snapshot within one turn of the event loop.

@@ -7,7 +7,7 @@ import { openEngineStore } from '../engine-store.ts'
 import { noContents, readContents } from '../store-contents.ts'
 import { StoreError } from '../store.ts'
 import type { Store, StoreContents } from '../store.ts'
-import { assertIntactFiles, prepareDataFolder } from './data-folder.ts'
+import { assertIntactFiles, prepareDataFolder, readUsedShares } from './data-folder.ts'
 import { FolderWatch } from './folder-watch.ts'
 import { openLmdbEngine, scanSource } from './lmdb-engine.ts'
 import { oneAtATime, openEnvironment, openRows, readEnvironment } from './lmdb-environment.ts'
@@ -26,7 +26,7 @@ export const openLmdbFolder = async (path: string, clock: Clock): Promise<Engine
   })
   try {
     const rows = await oneAtATime(() => openTables(transactions, path))
-    return openLmdbEngine(rows, transactions, clock)
+    return openLmdbEngine(rows, transactions, clock, () => readUsedShares(path))
   } catch (error) {
     await transactions.close()
     throw await toStoreError(error, path)

@@ -1,9 +1,8 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { Plan } from '../../../plugin/call.ts'
-import type { AccountJson, AccountPageJson, ListedAccount } from '../../operations/account-operations.ts'
+import type { AccountPageJson, ListedAccount } from '../../operations/account-operations.ts'
 import type { OperatorKeyJson } from '../../operations/key-operations.ts'
-import { Badge } from '../components/badge.tsx'
 import { SearchField, Select, WhenLoaded } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Icon } from '../components/icon.tsx'
@@ -17,6 +16,7 @@ import type { CreateAccountProps } from './change-account.tsx'
 import type { FoundKeysProps } from './found-keys.tsx'
 import { AccountLink } from './links.tsx'
 import { Labeled } from './labeled.tsx'
+import { AccountState } from './account-state.tsx'
 import { accountForms } from './load-account-forms.ts'
 import { recordsFile } from './load-records.ts'
 import { operatorTexts } from './operator-texts.ts'
@@ -182,16 +182,3 @@ const AccountTable = ({ accounts, plans, sort }: AccountTableProps) => {
 }
 
 const shareOfLimit = (used: number, limit: number | undefined): number | null => (limit === undefined || limit === 0 ? null : used / limit)
-
-const stateTones = { active: 'ok', unapproved: 'accent', suspended: 'warn', deleted: 'danger' } as const
-
-export const AccountState = ({ account: { state, deleteAt } }: { readonly account: Pick<AccountJson, 'state' | 'deleteAt'> }) => (
-  <>
-    <Badge tone={stateTones[state]}>{text.states[state]}</Badge>
-    {deleteAt !== null && (
-      <p class="error">
-        {text.deleteAt} {formatTime(deleteAt)}
-      </p>
-    )}
-  </>
-)

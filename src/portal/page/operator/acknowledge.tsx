@@ -11,7 +11,7 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.home
 
-export interface AcknowledgeProps {
+interface AcknowledgeProps {
   readonly problem: CurrentProblemJson
   onChanged(): void
 }

@@ -11,6 +11,8 @@ const formatOr = (value: Figure, format: (value: number) => string): string => (
 export const formatRate = (value: Figure): string =>
   formatOr(value, rate => (rate >= 100 || Number.isInteger(rate) ? formatNumber(Math.round(rate)) : rate.toPrecision(2)))
 
+export const formatCores = (value: Figure): string => formatOr(value, cores => cores.toFixed(2))
+
 /** A share from 0 to 1. */
 export const formatShare = (value: Figure): string =>
   formatOr(value, share => `${(100 * share).toFixed(share >= 0.0995 || share === 0 ? 0 : 1)} %`)

@@ -9,7 +9,6 @@ import { percentileColors } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
 import { NewestBlock, StateBadge, usableNodesOf } from '../components/network-state.tsx'
-import { loadLater } from '../components/load-later.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
@@ -23,11 +22,12 @@ import type { Loaded } from '../request.ts'
 import { queryMember } from '../router.ts'
 import { formatAlert } from '../components/format-alert.ts'
 import { texts } from '../texts.ts'
-import type { AcknowledgeProps } from './acknowledge.tsx'
+import { Acknowledge } from './acknowledge.tsx'
 import { ActivityLines, activityRanges, failedShareChart, line, rangeOf } from './activity-charts.tsx'
+import { Capacity } from './capacity.tsx'
 import { DeliveryState } from './delivery-state.tsx'
 import { DrainNode } from './drain-node.tsx'
-import { formatCount, formatMiB, formatRate, formatShare, inTheLast, toMiB, toneOfFailures } from './format-figures.ts'
+import { formatCores, formatCount, formatRate, formatShare, inTheLast, toMiB, toneOfFailures } from './format-figures.ts'
 import { Acknowledged, Incidents } from './incidents.tsx'
 import { AccountLink, ErrorsLink, NetworkLink, NodeLink, PageLink, nameOfNode } from './links.tsx'
 import {
@@ -94,8 +94,6 @@ interface AttentionProps {
 
 /** The tones in the order of what matters. */
 const tonesByRank: readonly Tone[] = ['danger', 'warn', 'accent', 'neutral', 'ok']
-
-const Acknowledge = loadLater(() => import('./acknowledge.tsx')).component<AcknowledgeProps>(code => code.Acknowledge, null)
 
 interface AttentionRow {
   readonly key: string
@@ -442,8 +440,6 @@ const Charts = () => {
   )
 }
 
-const formatCores = (cores: number): string => cores.toFixed(2)
-
 const Accounts = ({ accounts }: { readonly accounts: Loaded<AccountOverviewJson> }) => {
   const heading = <h2>{operatorTexts.pages.accounts}</h2>
   const skeleton = (
@@ -589,8 +585,7 @@ const Alerts = ({ accounts: { alerts } }: AccountsProps) => (
 const isStoreDown = (): boolean => connectionProblem.value?.ofStore === true
 
 const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
-  const { storeErrors, workers, cpu, residentBytes, inFlightBytes, inFlightMaxBytes, connections, websockets } = gateway
-  const { openFiles, maxFiles, eventLoopLagMs, started, version } = gateway
+  const { storeErrors, workers, websockets, eventLoopLagMs, started, version } = gateway
   const { reason } = gateway.store
   const isUsable = gateway.store.usable && !isStoreDown()
   const store = (
@@ -603,11 +598,7 @@ const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
     [text.store, store],
     [text.started, formatMoment(started, now.value)],
     [text.version, version],
-    [text.cpu, `${formatCores(cpu)} ${text.cores}`],
-    [text.memory, formatMiB(residentBytes)],
-    [text.connections, `${formatCount(connections)} (${formatCount(websockets)} WebSocket)`],
-    [text.callerMemory, `${formatMiB(inFlightBytes)} ${text.of} ${formatMiB(inFlightMaxBytes)}`],
-    [text.openFiles, `${formatCount(openFiles)} ${text.of} ${formatCount(maxFiles)}`],
+    [text.websockets, formatCount(websockets)],
     [text.eventLoop, formatLatency(eventLoopLagMs)],
     ...(workers.ready === null ? [] : [[text.workers, `${workers.ready} ${text.ready}, ${workers.missing ?? 0} ${text.missing}`] as const]),
   ]
@@ -618,6 +609,7 @@ const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
         <Facts of={facts} />
         {reason !== null && <p class="error">{reason}</p>}
       </section>
+      <Capacity />
     </>
   )
 }

@@ -13,8 +13,6 @@ import { path } from '../router.ts'
 import { hasEnded, signOutBy, announceSignIn } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { AccountDetails } from './account-details.tsx'
-import { Accounts } from './accounts.tsx'
-import { Errors } from './errors.tsx'
 import { Home } from './home.tsx'
 import { NodesNow, areOfNodes } from './node-state.tsx'
 import { recordsFile } from './load-records.ts'
@@ -23,14 +21,16 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts
 
-// A file of its own, as that of records.
+// Files of their own, as that of records.
 const nodesFile = loadLater(() => import('./nodes.tsx'))
+const accountsFile = loadLater(() => import('./accounts.tsx'))
+const errorsFile = loadLater(() => import('./errors.tsx'))
 
 const pages = [
   { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },
-  { path: '/operator/accounts', title: text.pages.accounts, Page: Accounts, icon: 'people' },
+  { path: '/operator/accounts', title: text.pages.accounts, Page: accountsFile.component(code => code.Accounts), icon: 'people' },
   { path: '/operator/traffic', title: text.pages.traffic, Page: recordsFile.component(code => code.Traffic), icon: 'traffic' },
-  { path: '/operator/errors', title: text.pages.errors, Page: Errors, icon: 'errors' },
+  { path: '/operator/errors', title: text.pages.errors, Page: errorsFile.component(code => code.Errors), icon: 'errors' },
   { path: '/operator/requests', title: text.pages.requests, Page: recordsFile.component(code => code.Requests), icon: 'requests' },
   { path: '/operator/nodes', title: text.pages.nodes, Page: nodesFile.component(code => code.Nodes), icon: 'nodes' },
   {
