@@ -70,7 +70,7 @@ const observeGateway = async ({ history, metrics }: Pick<ObservedServices, 'hist
   }
 }
 
-type GatewayObservation = Awaited<ReturnType<typeof observeGateway>>
+export type GatewayObservation = Awaited<ReturnType<typeof observeGateway>>
 
 const describeOutage = (outage: OutageTraffic | undefined) => {
   if (outage === undefined) return undefined
