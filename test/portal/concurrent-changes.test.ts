@@ -31,6 +31,7 @@ import { requestRoutes } from '../../src/portal/routes/requests.ts'
 import { tokenRoutes } from '../../src/portal/routes/tokens.ts'
 import { removeDeletedAccounts } from '../../src/services/accounts/account-deletion.ts'
 import { createKey } from '../../src/services/accounts/api-key.ts'
+import { monthOf, readChanges } from '../../src/services/accounts/change-history.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import type { Log } from '../../src/services/log.ts'
 import { openStore } from '../../src/store/open-store.ts'
@@ -283,29 +284,40 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     },
   )
 
-  t.test('a store that fails while an invitation is accepted leaves nobody without an address, and no invitation is lost', async t => {
-    const team = 'acc_failing'
-    await store.addAccount({ id: team, name: 'failing', plan: 'core', created: 1 })
-    const owner = await addPerson(store, { account: team, name: 'owner', role: 'owner' })
-    for (const when of ['before', 'after'] as const)
-      for (let nth = 0; ; nth += 1) {
-        const name = `joins-${when}-${nth}`
-        const email = `${name}@example.org`
-        const { id } = await addInvitation(store, systemClock, owner, { name, role: 'viewer', email })
-        const failing = failAtWrite(store, nth, when)
-        const accept = (from: Store) => acceptInvitation({ store: from, clock: systemClock }, email, id)
-        await accept(failing.store).catch(() => undefined)
-        const joined = await accept(other)
-        t.match(joined, { account: team, name, role: 'viewer', email, isEmailVerified: true }, name)
-        t.same(await accept(store), joined, 'who repeats it has joined')
-        t.same(
-          (await listPeople(other, team)).filter(person => person.name.startsWith(name)),
-          [joined],
-        )
-        t.same(await findInvitationsTo(other, email), [])
-        if (!failing.hasFailed()) break
-      }
-  })
+  t.test(
+    'a store that fails while an invitation is accepted leaves nobody without an address, and neither an invitation nor its entry in the log is lost',
+    async t => {
+      const team = 'acc_failing'
+      await store.addAccount({ id: team, name: 'failing', plan: 'core', created: 1 })
+      const owner = await addPerson(store, { account: team, name: 'owner', role: 'owner' })
+      for (const when of ['before', 'after'] as const)
+        for (let nth = 0; ; nth += 1) {
+          const name = `joins-${when}-${nth}`
+          const email = `${name}@example.org`
+          const { id } = await addInvitation(store, systemClock, owner, { name, role: 'viewer', email })
+          const failing = failAtWrite(store, nth, when)
+          const accept = (from: Store) => acceptInvitation({ store: from, clock: systemClock }, email, id)
+          await accept(failing.store).catch(() => undefined)
+          const joined = await accept(other)
+          t.match(joined, { account: team, name, role: 'viewer', email, isEmailVerified: true }, name)
+          t.same(await accept(store), joined, 'who repeats it has joined')
+          t.same(
+            (await listPeople(other, team)).filter(person => person.name.startsWith(name)),
+            [joined],
+          )
+          t.same(await findInvitationsTo(other, email), [])
+          const entries = (await readChanges(other, monthOf(systemClock.now()))).filter(({ target }) => target === joined.id)
+          const after = { name, role: 'viewer', email }
+          t.match(
+            entries,
+            [{ action: 'invitation-accepted', account: { id: team, name: 'failing' }, after }],
+            'one entry in the log of changes',
+          )
+          t.equal(entries.length, 1)
+          if (!failing.hasFailed()) break
+        }
+    },
+  )
 
   t.test('whoever has accepted an invitation joins nothing by repeating it after they were removed', async t => {
     const [team, email] = ['acc_repeating', 'repeats@example.org']

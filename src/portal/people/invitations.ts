@@ -1,5 +1,5 @@
 import { numberedName, roles } from '../../services/accounts/account-fields.ts'
-import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
+import { entryOf } from '../../services/accounts/change-history.ts'
 import type { RecordedStore } from '../../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { RecordChange, RecordStore, StoredRecord } from '../../store/record-store.ts'
@@ -114,16 +114,12 @@ interface AcceptanceServices extends RecordServices {
 
 /** Whoever has shown that the address is theirs joins the account; who has joined by this invitation before is its person. Rejects with ApiError. */
 export const acceptInvitation = async (services: AcceptanceServices, email: string, id: string): Promise<Person> => {
-  const { store, clock } = services
+  const { store } = services
   const invitation = (await findInvitationsTo(store, email)).find(each => each.id === id)
   if (invitation === undefined) return findJoined(store, email, id)
   // An owner who cannot join after all is none to whom the last owner may leave the account.
   const person = await oneAtATime(services, peopleLock(invitation.account), () => join(services, invitation))
-  if (person === undefined) return findJoined(store, email, id)
-  const accounts = new RecordedAccounts(store, clock, authorOf(person))
-  const after = { name: person.name, role: person.role, email }
-  await accounts.recordOf(person.account, { action: 'invitation-accepted', target: person.id, after })
-  return person
+  return person ?? findJoined(store, email, id)
 }
 
 /** The person who has accepted the invitation, and did not learn it: the store, or the connection, has failed since. */
@@ -143,7 +139,8 @@ const join = async ({ store, clock }: AcceptanceServices, invitation: Invitation
     if ((await findPersonByEmail(store, email)) !== undefined) throw hasAccountError(email)
     // Before the account: who removes that changes this record first, and then removes its people.
     const deletion = await store.findRecord('deletion', account)
-    if ((await store.account(account)) === undefined) throw notFound('invitation')
+    const { name: accountName } = (await store.account(account)) ?? {}
+    if (accountName === undefined) throw notFound('invitation')
     const person = { account, name: await freeName(store, invitation), role }
     const changes: readonly RecordChange[] = [
       { kind: 'invitation', id, found },
@@ -151,7 +148,17 @@ const join = async ({ store, clock }: AcceptanceServices, invitation: Invitation
       { kind: 'invitation-to', id, found: index, record: { ...indexRecord(invitation), value: account } },
       { kind: 'deletion', id: account, found: deletion, record: deletion },
     ]
-    const joined = await addNewPerson(store, clock, person, () => addVerifiedPerson(store, person, email, changes))
+    const add = () =>
+      addVerifiedPerson(store, person, email, joined => {
+        const entry = entryOf(clock, authorOf(joined), {
+          action: 'invitation-accepted',
+          account: { id: account, name: accountName },
+          target: joined.id,
+          after: { name: joined.name, role, email },
+        })
+        return [...changes, { kind: 'change', id: entry.id, record: entry }]
+      })
+    const joined = await addNewPerson(store, clock, person, add)
     if (joined !== undefined) return joined
   }
 }

@@ -175,24 +175,25 @@ const emailRecord = ({ id, account, email }: Pick<Person, 'id' | 'account'> & { 
 })
 
 /**
- * Adds a person whose address is known to be theirs, and makes `changes` in the same step: a store that fails leaves nobody without an address.
- * Undefined when somebody else has the address, or one of `changes` cannot be made any more.
+ * Adds a person whose address is known to be theirs, and makes `changesFor` them in the same step: a store that fails leaves nobody without an
+ * address. Undefined when somebody else has the address, or one of these changes cannot be made any more.
  */
 export const addVerifiedPerson = async (
   store: RecordStore,
   { account, name, role }: PersonWithoutEmail,
   email: string,
-  changes: readonly RecordChange[],
+  changesFor: (person: Person) => readonly RecordChange[],
 ): Promise<Person | undefined> => {
   if ((await findPersonByEmail(store, email)) !== undefined) return undefined
   const id = randomId('usr_')
   const verified = { name, role, email, isEmailVerified: true }
+  const person = { id, account, ...verified }
   const isAdded = await store.changeRecords([
     { kind: 'person', id, record: { id, account, value: verified, expires: neverExpires } },
     { kind: 'email', id: email, record: emailRecord({ id, account, email }) },
-    ...changes,
+    ...changesFor(person),
   ])
-  return isAdded ? { id, account, ...verified } : undefined
+  return isAdded ? person : undefined
 }
 
 /** Nothing where the address is somebody else's by now. */

@@ -86,7 +86,7 @@ const makeAccount = async (services: SignUpServices, signUp: SignUpOptions, emai
   // It stays as long as the account does: who leaves the account to others makes no second one.
   const mailbox = { id: toMailbox(email), account, value: true, expires: neverExpires }
   const owner = { account, name: nameFrom(email), role: 'owner' } as const
-  const person = await addVerifiedPerson(store, owner, email, [
+  const person = await addVerifiedPerson(store, owner, email, () => [
     { kind: 'mailbox', id: mailbox.id, record: mailbox },
     { kind: 'deletion', id: account, found: unfinished },
   ])

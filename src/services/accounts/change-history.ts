@@ -67,13 +67,18 @@ const changeRetentionMs = 400 * dayMs
 /** YYYY-MM: the changes of a month are stored together. */
 export const monthOf = (time: number): string => isoTime(time).slice(0, 7)
 
-export const recordChange = async (store: RecordStore, clock: Clock, by: ChangeAuthor, change: NewChange): Promise<void> => {
+/** The entry, for a step that changes other records too. */
+export const entryOf = (clock: Clock, by: ChangeAuthor, change: NewChange): StoredRecord => {
   const now = clock.now()
   const time = isoTime(now)
   // In the order of time; the random part tells changes of one millisecond apart.
   const id = `${time}-${randomBytes(6).toString('hex')}`
   const value = toJson({ time, by, ...change })
-  await store.addRecord('change', { id, account: monthOf(now), value, expires: now + changeRetentionMs })
+  return { id, account: monthOf(now), value, expires: now + changeRetentionMs }
+}
+
+export const recordChange = async (store: RecordStore, clock: Clock, by: ChangeAuthor, change: NewChange): Promise<void> => {
+  await store.addRecord('change', entryOf(clock, by, change))
 }
 
 /** The changes of a month, YYYY-MM, the oldest first. */
@@ -90,7 +95,7 @@ export const changeForOwners = ({ by, before, after, ...change }: Change): Chang
 
 const withoutPrivate = ({ label: _, declared: __, ...members }: NonNullable<Change['after']>): NonNullable<Change['after']> => members
 
-/** Written by recordChange() alone. */
+/** Written by entryOf() alone. */
 const toChange = ({ value }: StoredRecord): Change | undefined => {
   if (!isJsonObject(value)) return undefined
   const { before, after, ...change } = value as unknown as Change
