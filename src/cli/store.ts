@@ -171,9 +171,11 @@ const formatUsers = (processes: number): string => (processes === 1 ? 'a gateway
 
 /** One line that is overwritten on a terminal, else a line for each 100,000 rows. Throws once the signal is aborted. */
 const createProgressReporter = ({ err, status }: Terminal, signal: AbortSignal): CopyProgress => {
-  let reportedSteps = 0
+  let [reportedSteps, reportedRows] = [0, -1]
   return rows => {
     signal.throwIfAborted()
+    if (rows === reportedRows) return
+    reportedRows = rows
     if (status !== undefined) return status(`${rows} rows`)
     const steps = Math.floor(rows / rowsPerLine)
     if (steps <= reportedSteps) return

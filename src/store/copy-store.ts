@@ -79,6 +79,11 @@ export class StoreCopy {
     this.#progress = progress
   }
 
+  /** For what takes long and copies nothing. Throws where the copy is to end. */
+  reportProgress(): void {
+    this.#progress(this.rows)
+  }
+
   /** Returns how many rows differed. */
   async copyAll(): Promise<number> {
     const before = this.rows
@@ -154,7 +159,7 @@ export class StoreCopy {
     for (const field of fields) {
       for (const target of usageTagsOfRow(this.#to, table, field)) getOrCreate(byTarget, target, newFields).push(field)
     }
-    await Promise.all(Array.from(byTarget, ([target, some]) => this.#writeAt(target, table, wanted, some)))
+    await concurrently(byTarget, ([target, some]) => this.#writeAt(target, table, wanted, some))
   }
 
   async #writeAt(tag: string, table: string, wanted: ReadonlyMap<string, string>, fields: readonly string[]): Promise<void> {
@@ -171,7 +176,7 @@ export class StoreCopy {
       })
     }
     this.rows += changed.length
-    this.#progress(this.rows)
+    this.reportProgress()
   }
 }
 

@@ -201,7 +201,10 @@ class StoreSwitch {
     // Before accounts are listed: those that are added later are found as changes.
     await this.#mark(accountsTag)
     await concurrently(this.#fixed, tag => this.#mark(tag))
-    await concurrently(await this.#findOthers(), async tag => void (await this.#seal(tag)))
+    await concurrently(await this.#findOthers(), async tag => {
+      this.#copy.reportProgress()
+      await this.#seal(tag)
+    })
     await this.#copy.copyAll()
     const { clock } = this.#parts
     for (let pass = 0; pass < maxPasses; pass += 1) {

@@ -12,6 +12,7 @@ import { systemClock } from '../../src/services/clock.ts'
 import { beginCopy, copyStore } from '../../src/store/copy-store.ts'
 import { backupStore, openEngine, openStore } from '../../src/store/open-store.ts'
 import { neverExpires } from '../../src/store/record-store.ts'
+import { StoreError } from '../../src/store/store.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { UsageCount } from '../../src/store/usage-store.ts'
 import { tempFolder } from '../store/temp-store.ts'
@@ -193,6 +194,33 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.same(await readEverything(await openRedis(t)), await readEverything(from))
   })
 
+  t.test('reports an error once nothing is written any more, also of usage that goes to several places', async t => {
+    const path = join(await tempFolder(t), 'data')
+    await seedStore(await openFolder(t, path))
+    const [source, target] = [await openEngine({ kind: 'lmdb', path }, systemClock), await openEngine(redis.address, systemClock)]
+    t.teardown(() => Promise.all([source.close(), target.close()]))
+    let [begun, underWay] = [0, 0]
+    const failing = {
+      ...target,
+      async commit(...args: Parameters<typeof target.commit>) {
+        const [, { puts = [] }] = args
+        if (puts[0]?.table !== 'lastReports') return target.commit(...args)
+        if ((begun += 1) === 1) throw new StoreError('no space left')
+        underWay += 1
+        // Longer than all else that the copy has begun.
+        for (let turn = 0; turn < 500; turn += 1) await nextTurn()
+        return target.commit(...args).finally(() => {
+          underWay -= 1
+        })
+      },
+    }
+    await t.rejects(
+      copyStore(source, failing, () => undefined),
+      { message: 'no space left' },
+    )
+    t.match({ begun, underWay }, { begun: target.usageTags.length, underWay: 0 })
+  })
+
   t.test('rejects an invalid store without printing its text, as a usage error', async t => {
     const wrong = await copy('redis://:canary@', redis.url)
     t.match(wrong, { code: 64, err: ['FROM must be lmdb:PATH or redis://HOST:PORT'] })
@@ -251,7 +279,6 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     const from = await openFolder(t, path)
     await seedStore(from)
     const [out, err]: [string[], string[]] = [[], []]
-    const before = new Set(process.listeners('SIGINT'))
     let isFirst = true
     const terminal = {
       env: {},
@@ -259,7 +286,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
       out: (line: string) => void out.push(line),
       status: () => {
         // As the kernel does it, for this process alone.
-        if (isFirst) for (const listener of process.listeners('SIGINT').filter(each => !before.has(each))) listener('SIGINT')
+        if (isFirst) for (const listener of process.listeners('SIGINT')) listener('SIGINT')
         isFirst = false
       },
     }

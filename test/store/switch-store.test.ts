@@ -277,6 +277,23 @@ const keepBeating = async (t: Test, processes: readonly BusyProcess[]): Promise<
   t.teardown(() => clearInterval(timer))
 }
 
+t.test('a run that is stopped while it seals accounts seals no more of them', async t => {
+  const { clock, processes, engines, openAddress } = await openBusyStores(t, 1, systemClock, { kind: 'lmdb', path: await tempFolder(t) })
+  await keepBeating(t, processes)
+  const store = await openAddress()
+  const ids = Array.from({ length: 500 }, (_, i) => `acc_many_${i}`)
+  await Promise.all(ids.map(id => store.addAccount({ id, name: id, plan: 'core', created: 1 })))
+  let sealedCount = 0
+  const countSeals: BeforeCommit = async (_, { puts = [] }) => {
+    if (puts.some(({ field }) => field === sealField)) sealedCount += 1
+  }
+  const stopAtFirstSeal = () => {
+    if (sealedCount > 0) throw new Error('stopped by SIGINT')
+  }
+  await t.rejects(switchStore(withHook(engines.from, countSeals), engines.to, clock, stopAtFirstSeal), { message: 'stopped by SIGINT' })
+  t.ok(sealedCount < ids.length, `${sealedCount} accounts are sealed`)
+})
+
 const oneLease = { process: 'p1', seq: 1, counters: undefined, limit, shareDivisor: 1, minCredits: 0, desiredCredits: 100 }
 
 t.test('the store is held no longer with more accounts: of those that do not call meanwhile, nothing is written', async t => {
