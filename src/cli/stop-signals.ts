@@ -12,14 +12,16 @@ export type StopSignal = 'SIGTERM' | 'SIGINT' | 'SIGHUP'
 /**
  * Runs `serve` until one of the signals, which resolves `stopRequested`. Handlers are installed first: a signal during the
  * start is not lost and leaves nothing behind. Another signal ends the process immediately, as kill -9 would, unless it
- * comes within `duplicateSignalWindowMs` of the first.
+ * comes within `duplicateSignalWindowMs` of the first. Once `serve` has ended, the handlers are removed, unless a signal came: then the process
+ * is about to exit, and its duplicate must not change the exit code.
  */
-export const runUntilSignal = (
+export const runUntilSignal = async (
   signals: readonly StopSignal[],
   serve: (stopRequested: Promise<StopSignal>) => Promise<number>,
   clock: Clock = systemClock,
 ): Promise<number> => {
   let firstSignalMs: number | undefined
+  let removeHandlers = (): void => undefined
   const stopRequested = new Promise<StopSignal>(resolve => {
     const onSignal = (signal: StopSignal) => {
       firstSignalMs ??= clock.monotonic()
@@ -27,8 +29,15 @@ export const runUntilSignal = (
       resolve(signal)
     }
     for (const signal of signals) process.on(signal, onSignal)
+    removeHandlers = () => {
+      for (const signal of signals) process.off(signal, onSignal)
+    }
   })
-  return serve(stopRequested)
+  try {
+    return await serve(stopRequested)
+  } finally {
+    if (firstSignalMs === undefined) removeHandlers()
+  }
 }
 
 /** process.exit() would wait forever while LMDB is writing; the event ends a local node that `tollgate dev` has started. */
