@@ -30,7 +30,7 @@ const unknownAdvice = 'The message of the error says more.'
 const adviceByOutcome: Readonly<Partial<Record<RefusalKind | typeof nodeOutcome, string>>> = {
   node: 'The node refused the call, for example because a transaction reverts. The message is the node’s own.',
   method: 'Check the spelling: the network has no method of this name. The page Plan lists the methods of each network.',
-  params: 'Correct the parameter that the message names, and send the call again. Rejected calls are free.',
+  params: 'Correct the parameter that the message names, and send the call again. This error is free.',
   tooMany: 'Narrow the range with fromBlock and toBlock, or query fewer contracts. The error suggests a range that fits.',
   timeout: 'Narrow the range with fromBlock and toBlock; for common topics, query a single contract.',
   notMined: 'A node has the transaction. Poll its receipt, and do not send it again.',
@@ -39,7 +39,8 @@ const adviceByOutcome: Readonly<Partial<Record<RefusalKind | typeof nodeOutcome,
   forbidden: 'The key does not allow this network, method, web page or address. Change its lists on the page Keys.',
   spent: 'The credits of the day, or the daily limit of the key, are used up; both reset at midnight UTC. A larger plan has more.',
   rate: 'Send fewer calls a second, and wait as long as the header Retry-After says.',
-  failing: 'Too many recent calls were rejected for free. Fix those calls, and wait as long as the header Retry-After says.',
+  failing:
+    'Too many recent calls failed by errors of the caller, which are free. Fix those calls, and wait as long as the header Retry-After says.',
   unknownSubscription: 'The subscription or the filter has ended, or belongs to another connection or account. Make a new one.',
   tooManySubscriptions: 'End subscriptions or filters that are no longer needed.',
   unavailable: 'No node could answer. Send the call again after the time in the header Retry-After.',
@@ -47,7 +48,7 @@ const adviceByOutcome: Readonly<Partial<Record<RefusalKind | typeof nodeOutcome,
 }
 
 const operatorAdviceByOutcome: Readonly<Partial<Record<RefusalKind, string>>> = {
-  params: 'The caller has to correct the parameter that the message names. Rejected calls are free.',
+  params: 'The caller has to correct the parameter that the message names. This error is free.',
   tooMany: 'The caller has to narrow the range, or query fewer contracts. The error suggests a range that fits.',
   timeout: 'The nodes did not finish in time. The caller can narrow the range; for common topics, query a single contract.',
   notMined: 'A node has the transaction: the caller has to poll its receipt, and not send it again.',
@@ -55,7 +56,7 @@ const operatorAdviceByOutcome: Readonly<Partial<Record<RefusalKind, string>>> = 
   spent:
     'The credits of the day, or the daily limit of the key, are used up; both reset at midnight UTC. A larger plan, or credits of its own, give the account more.',
   rate: 'The caller has to send fewer calls a second, or the rate of its plan or key has to be higher.',
-  failing: 'Too many recent calls of the account were rejected for free. The caller has to fix those calls.',
+  failing: 'Too many recent calls of the account failed by errors of the caller, which are free. The caller has to fix those calls.',
   unknownSubscription:
     'The subscription or the filter has ended, or belongs to another connection or account. The caller has to make a new one.',
   tooManySubscriptions: 'The caller has to end subscriptions or filters that are no longer needed.',

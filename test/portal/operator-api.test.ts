@@ -515,7 +515,7 @@ t.test("the operator's API", async t => {
     t.same(ofPlan, { dailyCredits: 3_000_000, rate: null, burst: null })
     t.match(
       (await deployment.run('accounts', 'show', 'carol')).stdout,
-      /calls +\d+ since \S+:00Z\n *failed +unavailable 1\n *rejected +.*method \d/,
+      /calls +\d+ since \S+:00Z\n *gateway errors +unavailable 1\n *caller errors +.*method \d/,
     )
   })
 

@@ -96,7 +96,7 @@ const maxDays = 3_660
 type AccountBalance = { readonly account: string; readonly plan: string } & Balance
 type AccountCalls = { readonly account: string; readonly by: Grouping } & CallCounts
 
-const trafficOrders = ['credits', 'calls', 'failed', 'byGateway', 'rejected', 'p95Ms'] as const
+const trafficOrders = ['credits', 'calls', 'failed', 'byGateway', 'byCaller', 'p95Ms'] as const
 
 const hoursOption = {
   type: 'integer',
@@ -172,7 +172,8 @@ export const usageOperations = [
           type: 'string',
           enum: trafficOrders,
           default: 'credits',
-          description: 'Of what the most comes first; `rejected`: of failed calls by the callers’ own errors.',
+          description:
+            'Of what the most comes first; `byGateway`: of calls that failed by the fault of nodes or of the gateway; `byCaller`: of those that failed by the callers’ own errors.',
         },
         offset: { type: 'integer', minimum: 0, default: 0, description: 'How many groups to skip.' },
         limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most groups of the response.' },
@@ -182,7 +183,7 @@ export const usageOperations = [
     async run({ by, hours, sort, offset, limit }, { store, queries, clock }): Promise<TrafficReport> {
       const to = Math.floor(clock.now() / hourMs) + 1
       const { groups: totals, total } = await queries.totals({ from: to - hours, to, by })
-      const measure = (group: UsageTotals): number => (sort === 'rejected' ? group.failed - group.byGateway : (group[sort] ?? 0))
+      const measure = (group: UsageTotals): number => (sort === 'byCaller' ? group.failed - group.byGateway : (group[sort] ?? 0))
       const ordered = sort === 'credits' ? totals : totals.toSorted((a, b) => measure(b) - measure(a))
       const page = ordered.slice(offset, offset + limit)
       const nameOf = async (id: string) => (await store.account(id))?.name ?? ''

@@ -14,7 +14,7 @@ interface UsageSum {
 /** With what is known of calls of one account. */
 export interface UsageStatistics extends UsageSum {
   readonly failed: number
-  /** Of those, by the fault of nodes or of the gateway; the others were rejected. */
+  /** Of those, by the fault of nodes or of the gateway; the others by the callers’ own errors. */
   readonly byGateway: number
   /** Of successful calls, in ms; null without any. */
   readonly p50Ms: number | null

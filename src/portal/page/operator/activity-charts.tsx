@@ -51,7 +51,7 @@ export const failedShareChart = ({ callsPerSecond, failedPerSecond }: ActivityJs
   least: 0.05,
   series: [
     line(
-      text.failedCalls,
+      operatorTexts.gatewayErrors,
       failedPerSecond.map((failed, at) => {
         const calls = callsPerSecond[at] ?? 0
         return failed === null || calls === 0 ? null : failed / calls

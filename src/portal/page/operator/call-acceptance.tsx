@@ -4,6 +4,7 @@ import { Badge } from '../components/badge.tsx'
 import { usualCost } from '../components/figure.tsx'
 import { formatCalls, formatHour, formatNumber, formatOutcome } from '../format.ts'
 import { texts } from '../texts.ts'
+import { formatFaults } from './format-figures.ts'
 import { FailedCallsLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -52,7 +53,7 @@ const LastCalls = ({ account, from, calls, failures }: LastCallsProps) => {
   return (
     <>
       {texts.since} {formatHour(from)}: {formatCalls(calls)}
-      {failures.length > 0 && `, ${formatNumber(countOf(true))} ${text.failed}, ${formatNumber(countOf(false))} ${text.rejected}`}
+      {failures.length > 0 && formatFaults({ byGateway: countOf(true), byCaller: countOf(false) })}
       {failures.map(({ outcome, calls: count }, i) => (
         <span key={outcome}>
           {i === 0 ? ': ' : ', '}

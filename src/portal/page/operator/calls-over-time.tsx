@@ -1,15 +1,15 @@
 import type { UsageTotals } from '../../../services/account-reports.ts'
 import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
-import { formatCalls, formatNumber } from '../format.ts'
+import { formatCalls } from '../format.ts'
 import { texts } from '../texts.ts'
+import { formatFaults } from './format-figures.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 type CallSums = Pick<UsageTotals, 'calls' | 'failed' | 'byGateway'>
 
-/** `1,234 calls, 3 failed, 20 rejected`. */
+/** `1,234 calls; gateway errors 3, caller errors 20`. */
 export const describeCalls = ({ calls, failed, byGateway }: CallSums): string => {
-  const { failed: failing, rejected } = operatorTexts.acceptance
-  return `${formatCalls(calls)}, ${formatNumber(byGateway)} ${failing}, ${formatNumber(failed - byGateway)} ${rejected}`
+  return formatCalls(calls) + formatFaults({ byGateway, byCaller: failed - byGateway })
 }
 
 interface CallsOverTimeProps {
@@ -39,10 +39,10 @@ export const CallsOverTime = ({ first, end, stepMs, groups, note, beginsAt }: Ca
       beginsAt={beginsAt}
       end={new Date(first + starts.length * stepMs).toISOString()}
       series={[
-        failedSeries(pointsOf(({ byGateway }) => byGateway)),
+        { ...failedSeries(pointsOf(({ byGateway }) => byGateway)), name: operatorTexts.gatewayErrors },
         {
-          id: 'rejected',
-          name: operatorTexts.traffic.rejected,
+          id: 'by-caller',
+          name: operatorTexts.callerErrors,
           color: groupColor(Infinity),
           points: pointsOf(({ failed, byGateway }) => failed - byGateway),
         },

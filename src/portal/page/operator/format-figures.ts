@@ -36,6 +36,10 @@ export const toneOfFailures = (counts: Parameters<typeof severityOfFailures>[0])
 }
 
 /** Of a failed call: red is what operators can mend. */
+/** `; gateway errors 3, caller errors 20`. */
+export const formatFaults = ({ byGateway, byCaller }: { readonly byGateway: number; readonly byCaller: number }): string =>
+  `; ${operatorTexts.gatewayErrors.toLowerCase()} ${formatNumber(byGateway)}, ${operatorTexts.callerErrors.toLowerCase()} ${formatNumber(byCaller)}`
+
 export const toneOfFault = ({ byGateway }: { readonly byGateway: boolean }): Tone => (byGateway ? 'danger' : 'neutral')
 
 const bytesPerMiB = 1_048_576

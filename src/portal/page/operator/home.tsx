@@ -328,10 +328,10 @@ const Figures = ({ seconds, total, networks, isDown }: FiguresProps) => {
         testId="calls-per-second"
       />
       <Figure
-        label={<PageLink to="/operator/errors?hours=1">{text.failed}</PageLink>}
+        label={<PageLink to="/operator/errors?hours=1">{operatorTexts.gatewayErrors}</PageLink>}
         value={formatShare(failed)}
         tone={isCritical ? 'danger' : toneOfFailures(total)}
-        note={`${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)} ${inTheLast(seconds)}, ${text.failedNote}`}
+        note={`${formatCount(total.failedCalls)} ${texts.of} ${formatCount(total.calls)} ${inTheLast(seconds)}, ${text.gatewayErrorsNote}`}
       />
       <Figure
         label={<PageLink to="/operator/traffic?by=method&hours=1">{text.p95}</PageLink>}
@@ -379,7 +379,7 @@ const Networks = ({ networks, overview }: NetworksProps) => {
             cell: network => formatRate(seconds > 0 ? (trafficOf(network)?.calls ?? 0) / seconds : 0),
           },
           {
-            title: text.failed,
+            title: operatorTexts.gatewayErrors,
             isNumber: true,
             cell: network => <FailedShare network={network} traffic={trafficOf(network)} />,
           },

@@ -42,7 +42,7 @@ export const NetworkDetails = ({ network, rows, traffic, seconds, evidence, onCh
   const node = queryMember('node')
   const facts: readonly Fact[] = [
     [text.calls, formatRate(seconds > 0 ? (traffic?.calls ?? 0) / seconds : 0)],
-    [text.failed, <FailedShare key={text.failed} network={network} traffic={traffic} />],
+    [operatorTexts.gatewayErrors, <FailedShare key={operatorTexts.gatewayErrors} network={network} traffic={traffic} />],
     [text.p95, formatLatencyOf(network, traffic?.p95Ms)],
     [text.cacheHits, formatShare(traffic?.cacheHits)],
     [text.head, <NewestBlock key={text.head} {...network} />],

@@ -146,7 +146,7 @@ const networkGroups = {
       <StateBadge state={network.state} />
       <span>{usableNodesOf(network)}</span>
       <span>
-        {text.failed} <FailedShare network={network} traffic={ofNetwork} />
+        {operatorTexts.gatewayErrors} <FailedShare network={network} traffic={ofNetwork} />
       </span>
       <span class="one-line">{`p50 ${formatLatencyOf(network, ofNetwork?.p50Ms)}`}</span>
       <span class="one-line">{`p95 ${formatLatencyOf(network, ofNetwork?.p95Ms)}`}</span>
