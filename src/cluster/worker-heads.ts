@@ -80,7 +80,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     if (upstreams !== undefined) this.#sendDrained()
   }
 
-  /** Nothing before it is known: the primary may know of drained nodes from other workers. */
+  /** Nothing while it is not known: the primary may have from other workers what this one cannot read. */
   #sendDrained(): void {
     const { network, primary, nodes } = this.#options
     if (nodes?.isDrainedKnown === true) primary.send('drained', { network, names: [...nodes.drained] })

@@ -71,8 +71,8 @@ const readIntervalMs = 1_000
 /** The drained and the readmitted nodes, as one process that serves calls knows them. While the store is unreachable, what it has read last stays, until its end. */
 export class DrainedNodes {
   readonly #options: DrainedNodesOptions
-  /** False until they have been read for the first time: none is known to be drained, nor to be not. */
-  isRead = false
+  /** False until they have been read for the first time, and while they cannot be read: others may know better what is drained. */
+  isCurrent = false
   #drained: readonly DrainedNode[] = []
   #ids: ReadonlySet<string> = new Set()
   #byNetwork: ReadonlyMap<string, ReadonlySet<string>> = new Map()
@@ -97,7 +97,7 @@ export class DrainedNodes {
     return this.#ids.has(id) ? this.#drained.find(each => nodeId(each) === id)?.since : undefined
   }
 
-  /** `listener` is called when they have been read for the first time, and whenever nodes have been drained, or are drained no longer. Returns how to end that. */
+  /** `listener` is called when they become current, and whenever nodes have been drained, or are drained no longer. Returns how to end that. */
   onChange(listener: () => void): () => void {
     this.#changeListeners.add(listener)
     return () => void this.#changeListeners.delete(listener)
@@ -123,11 +123,13 @@ export class DrainedNodes {
   async #read(): Promise<void> {
     try {
       const drained = await readDrainedNodes(this.#options.store)
-      const isFirst = !this.isRead
-      this.isRead = true
-      this.#set(drained, isFirst)
-      this.#readmit(await readReadmittedNodes(this.#options.store))
+      const readmitted = await readReadmittedNodes(this.#options.store)
+      const isNews = !this.isCurrent
+      this.isCurrent = true
+      this.#set(drained, isNews)
+      this.#readmit(readmitted)
     } catch (error) {
+      this.isCurrent = false
       // The ledger logs that the store is unreachable.
       if (!(error instanceof StoreError)) throw error
       const now = this.#options.clock.now()
@@ -147,12 +149,12 @@ export class DrainedNodes {
     }
   }
 
-  #set(nodes: readonly DrainedNode[], isFirst = false): void {
+  #set(nodes: readonly DrainedNode[], isNews = false): void {
     this.#drained = nodes
     const ids = new Set(nodes.map(nodeId))
     const added = nodes.filter(node => !this.#ids.has(nodeId(node)))
     const removed = [...this.#ids].filter(id => !ids.has(id))
-    if (added.length === 0 && removed.length === 0 && !isFirst) return
+    if (added.length === 0 && removed.length === 0 && !isNews) return
     const byNetwork = new Map<string, Set<string>>()
     for (const { network, upstream } of nodes) getOrCreate(byNetwork, network, () => new Set<string>()).add(upstream)
     this.#ids = ids

@@ -62,7 +62,7 @@ export interface NodeStatusReports {
   statusOf(upstream: string): OwnStatus | undefined
   /** The nodes of the network that operators have drained: the same set until that changes. */
   readonly drained: ReadonlySet<string>
-  /** False until this process has been able to read which nodes are drained. */
+  /** False while this process cannot read which nodes are drained: `drained` is what it has read last, if anything. */
   readonly isDrainedKnown: boolean
   /** `listener` is called when that may have changed. Returns how to end that. */
   onDrained(listener: () => void): () => void
@@ -82,11 +82,11 @@ const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent', 'drained'] as
   (reason): NodeRestriction => ({ class: allClasses, reason }),
 )
 
-type OperatorsNodes = Pick<DrainedNodes, 'isRead' | 'of' | 'since' | 'onReadmitted' | 'onChange'>
+type OperatorsNodes = Pick<DrainedNodes, 'isCurrent' | 'of' | 'since' | 'onReadmitted' | 'onChange'>
 
 const noNodes: ReadonlySet<string> = new Set()
 const noDrainedNodes: OperatorsNodes = {
-  isRead: true,
+  isCurrent: true,
   of: () => noNodes,
   since: () => undefined,
   onReadmitted: () => undefined,
@@ -117,7 +117,7 @@ export class NodeStatuses {
         return drainedNodes.of(network)
       },
       get isDrainedKnown() {
-        return drainedNodes.isRead
+        return drainedNodes.isCurrent
       },
       onDrained: listener => drainedNodes.onChange(listener),
       addTurns: turns => {

@@ -261,11 +261,13 @@ t.test('several workers', async t => {
     t.same([first.heads.hasBlock('a', 101), first.heads.tags.blockFor('a', 'safe')], [false, 70])
   })
 
-  t.test('keep to a drain while one of them, which has started, cannot read the store', async t => {
+  t.test('keep to a drain while one of them, which starts or reloads, cannot read the store', async t => {
     const { addWorker, deliverAll, advance, clock, nodeOf, responseOverrides } = openCluster()
     let isReachable = false
+    let isDrained = true
     const value = { network: 'model', upstream: 'a', since: 1, by: { kind: 'command', name: 'root' } }
-    const records = async (kind: string) => (kind === 'drained-node' ? [{ id: 'model/a', account: '', value, expires: neverExpires }] : [])
+    const records = async (kind: string) =>
+      kind === 'drained-node' && isDrained ? [{ id: 'model/a', account: '', value, expires: neverExpires }] : []
     const unreachable = async () => {
       if (!isReachable) throw new StoreError('unreachable')
       return []
@@ -291,6 +293,23 @@ t.test('several workers', async t => {
     second.heads.recordActivity()
     await advance(3000)
     t.ok(asked.includes('finalized'), 'what the worker has read then counts')
+
+    const isFollowed = async () => {
+      asked.length = 0
+      for (let i = 0; i < 20; i++) {
+        first.heads.recordActivity()
+        await advance(3000)
+      }
+      return asked.includes('finalized')
+    }
+    isDrained = false
+    t.ok(await isFollowed())
+    isReachable = false
+    isDrained = true
+    await advance(2000)
+    t.notOk(await isFollowed())
+    second.heads.track(targetsOf('a', 'b'))
+    t.notOk(await isFollowed(), 'what the worker has read before does not count')
   })
 
   t.test('log no URL', async t => {

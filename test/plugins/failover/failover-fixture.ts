@@ -63,7 +63,7 @@ export const openFailover = (
   }
   const metrics = createMetricsRegistry()
   const nodes = new NodeStatuses(metrics, {
-    isRead: true,
+    isCurrent: true,
     of: () => drained ?? none,
     since: () => undefined,
     onReadmitted: () => undefined,

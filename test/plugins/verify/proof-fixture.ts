@@ -136,7 +136,7 @@ export const openProofs = (
     upstreamClient: { request, disconnects: () => 0 },
     heads: heads as unknown as Heads,
     nodes: new NodeStatuses(createMetricsRegistry(), {
-      isRead: true,
+      isCurrent: true,
       of: () => new Set(drained),
       since: () => undefined,
       onReadmitted: () => undefined,
