@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { sleep, verifications } from '../../src/plugin/internal.ts'
+import { sleep, StoreError, verifications } from '../../src/plugin/internal.ts'
 import type { BlockId, FeedBlock, LinkedBlock, Verification } from '../../src/plugin/internal.ts'
 import { isJsonObject, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Services } from '../../src/plugin/plugin.ts'
@@ -63,7 +63,7 @@ interface FilterAnswer {
   onSettled(isDelivered: boolean): void
 }
 
-interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'metrics' | 'network' | 'events'> {
+interface FiltersOptions extends Pick<Services, 'clock' | 'log' | 'filterRecords' | 'metrics' | 'network' | 'events'> {
   readonly filterValues: FilterValues
   readonly feeds: Readonly<Record<FilterKind, RetainedFeed>>
   /** What the feeds have published. */
@@ -76,8 +76,11 @@ interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'met
   logsOf(block: FeedBlock): BlockLogs
 }
 
-/** The store reports its failures itself. */
-const toUnavailable = (): Failure => feedUnavailable
+/** The store reports its failures itself. Anything else is a bug, and thrown. */
+const toUnavailable = (error: unknown): Failure => {
+  if (error instanceof StoreError) return feedUnavailable
+  throw error
+}
 
 const feedUnavailable = refuse('unavailable', { retryAfter: 1, source: 'gateway' })
 
@@ -121,10 +124,18 @@ export class Filters {
       })
     const id = `0x${randomBytes(16).toString('hex')}`
     this.#used.record(id, account, topic.filter)
-    const position = await this.#startOf(topic, fetch)
-    if (position !== undefined && (await this.#put({ id, account, topic, firstBlock: position.number, position }))) return id
-    this.#used.delete(id)
-    return feedUnavailable
+    let isCreated = false
+    try {
+      const position = await this.#startOf(topic, fetch)
+      if (position === undefined) return feedUnavailable
+      await this.#put({ id, account, topic, firstBlock: position.number, position })
+      isCreated = true
+      return id
+    } catch (error) {
+      return toUnavailable(error)
+    } finally {
+      if (!isCreated) this.#used.delete(id)
+    }
   }
 
   /** What has come since the last answer that was delivered. Undefined when the account has no such filter. */
@@ -158,8 +169,12 @@ export class Filters {
     const onSettled = (isDelivered: boolean): void => {
       poll.isSettled = true
       // What was not delivered stays where #markSent() has written it.
-      if (isDelivered) this.#track(store().then(poll.end, () => poll.end(false)))
-      else poll.end(false)
+      if (!isDelivered) return poll.end(false)
+      const endUnstored = (error: unknown): void => {
+        poll.end(false)
+        toUnavailable(error)
+      }
+      this.#track(store().then(poll.end, endUnstored))
     }
     return { text: `[${changes.join(',')}]`, count: changes.length, verified, onSettled }
   }
@@ -172,8 +187,8 @@ export class Filters {
       const refreshed = movedTo(filter, filter, this.#options.clock.now())
       if (refreshed !== filter) await this.#replace(filter, refreshed)
       return { criteria: filter.topic.request }
-    } catch {
-      return feedUnavailable // the store reports its failures itself
+    } catch (error) {
+      return toUnavailable(error)
     }
   }
 
@@ -185,8 +200,8 @@ export class Filters {
       this.#polls.delete(`${account} ${id}`)
       this.#used.delete(id)
       return this.#pending.delete(id) || (await this.#options.filterRecords.take(id)) !== undefined
-    } catch {
-      return feedUnavailable
+    } catch (error) {
+      return toUnavailable(error)
     }
   }
 
@@ -311,20 +326,13 @@ export class Filters {
     return { id: record.id, account: record.account, topic, firstBlock, position, record, ...(undelivered && { undelivered }) }
   }
 
-  async #put(filter: Filter): Promise<boolean> {
+  async #put(filter: Filter): Promise<void> {
     const { id, account, topic, firstBlock, position } = filter
-    if (!isAboutBlocks(topic.kind)) {
-      this.#pending.set(id, filter)
-      return true
-    }
+    if (!isAboutBlocks(topic.kind)) return void this.#pending.set(id, filter)
     const { filterRecords, network, clock } = this.#options
     const request = topic.kind === 'logs' ? topic.request : null
     const value = { network: network.name, kind: topic.kind, request, firstBlock, position: { ...position } }
-    const written = filterRecords.put({ id, account, value, expires: expiryAt(clock.now()) })
-    return written.then(
-      () => true,
-      () => false,
-    )
+    await filterRecords.put({ id, account, value, expires: expiryAt(clock.now()) })
   }
 
   /** False when it is not the filter any more: another process has delivered changes, or it has been removed. */
@@ -335,7 +343,9 @@ export class Filters {
     return true
   }
 
-  #track(write: Promise<unknown>): void {
+  /** No call waits for it any more. */
+  #track(work: Promise<unknown>): void {
+    const write = work.catch((bug: unknown) => this.#options.log.error({ err: bug }, 'filter could not be stored because of a bug'))
     this.#writes.add(write)
     void write.then(() => this.#writes.delete(write))
   }

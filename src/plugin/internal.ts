@@ -69,6 +69,7 @@ export type {
   TooFewTokens,
   TypedMetric,
 } from '../services/index.ts'
+export { StoreError } from '../services/index.ts'
 export { ChunkedBytes } from '../json/chunked-bytes.ts'
 export type { RawJson } from '../json/chunked-bytes.ts'
 export type { ErrorCategory, RefusalKind } from './error-table.ts'

@@ -53,6 +53,7 @@ export type { Results } from './results.ts'
 export type { RateLimitOptions } from './rate-limit-options.ts'
 export type { TokenRequest, TooFewTokens } from './rate-limits.ts'
 export type { CallRecord, CountedCall } from './usage/index.ts'
+export { StoreError } from '../store/store.ts'
 
 /** A network, as its file describes it. */
 interface NetworkSettings {

@@ -7,6 +7,7 @@ import type { FilterRecords, Services } from '../../src/services/index.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { composeEventRules } from '../../src/services/event-rules.ts'
 import { results } from '../../src/services/results.ts'
+import { StoreError } from '../../src/store/store.ts'
 import type { PushOrigin } from '../../plugins/subscriptions/subscription.ts'
 import { openInMemoryFilterRecords } from '../../src/testing/in-memory-store.ts'
 import { TestLog, fakeOrigin } from '../support/fakes.ts'
@@ -85,7 +86,7 @@ export class SubscriptionCluster {
 /** A process that was killed writes no more. */
 const recordsOfLiving = (records: FilterRecords, isDead: () => boolean): FilterRecords => {
   const living = async (): Promise<FilterRecords> => {
-    if (isDead()) throw new Error('the process was killed')
+    if (isDead()) throw new StoreError('the process was killed')
     return records
   }
   return {

@@ -17,8 +17,9 @@ import type { Result } from '../../../src/plugin/reply.ts'
 import type { FeedBlock, FilterRecords, LinkedBlock } from '../../../src/services/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { results } from '../../../src/services/results.ts'
+import { StoreError } from '../../../src/store/store.ts'
 import { openInMemoryFilterRecords } from '../../../src/testing/in-memory-store.ts'
-import { TestClock, fakeAccount, fakeCall, fakeResult, unreachableNext } from '../../support/fakes.ts'
+import { TestClock, TestLog, fakeAccount, fakeCall, fakeResult, unreachableNext } from '../../support/fakes.ts'
 
 interface ModelUpdate {
   readonly removed?: readonly LinkedBlock[]
@@ -33,13 +34,18 @@ const openProcesses = (count: number) => {
   const records = openInMemoryFilterRecords(clock)
   /** Processes that do not reach the store. */
   const stopped = new Set<number>()
+  /** What each use of the store throws, by process. */
+  const bugs = new Map<number, Error>()
+  const log = new TestLog()
   /** Before what a process writes of a poll. */
   const beforeReplace = { run: async (): Promise<void> => undefined }
   const counts = { retained: 0, written: 0 }
   let isFeedRunning = true
   const processes = Array.from({ length: count }, (_, i) => {
     const living = async (): Promise<FilterRecords> => {
-      if (stopped.has(i)) throw new Error('no store')
+      const bug = bugs.get(i)
+      if (bug !== undefined) throw bug
+      if (stopped.has(i)) throw new StoreError('unreachable')
       return records
     }
     const filterRecords: FilterRecords = {
@@ -74,6 +80,7 @@ const openProcesses = (count: number) => {
     }
     const filters = new Filters({
       clock,
+      log,
       filterRecords,
       published,
       feeds,
@@ -101,7 +108,7 @@ const openProcesses = (count: number) => {
   const stopFeeds = (): void => {
     isFeedRunning = false
   }
-  return { clock, processes, counts, stopped, stopFeeds, beforeReplace }
+  return { clock, log, processes, counts, stopped, bugs, stopFeeds, beforeReplace }
 }
 
 type Process = ReturnType<typeof openProcesses>['processes'][number]
@@ -529,6 +536,30 @@ t.test('a filter', async t => {
     stopped.clear()
     t.same(await poll(first, id), [hashAt(2)])
     t.same(await poll(first, id), [])
+  })
+
+  t.test('does not take a bug for a store that does not answer: it is thrown, or logged where no call waits any more', async t => {
+    const { processes, bugs, log } = openProcesses(1)
+    const [first] = processes as [Process]
+    const request = { id: await create(first, logs), account: 'alice' }
+    first.publish({ added: [idAt(2)] })
+    const answer = await first.filters.changes(request, fetchNothing)
+    const bug = new TypeError('a bug')
+    bugs.set(0, bug)
+    if (answer !== undefined && 'text' in answer) answer.onSettled(true)
+    await new Promise(setImmediate)
+    first.filters.discard(request)
+    await new Promise(setImmediate)
+    const logged = { level: 'error', fields: { err: bug }, message: 'filter could not be stored because of a bug' }
+    t.match(log.lines, [logged, logged])
+    await t.rejects(first.filters.create(blocks, 'alice', 2, fetchFrom(1)), bug)
+    await t.rejects(first.filters.changes(request, fetchNothing), bug)
+    await t.rejects(first.filters.criteria(request), bug)
+    await t.rejects(first.filters.uninstall(request), bug)
+    bugs.clear()
+    t.type(await first.filters.create(blocks, 'alice', 2, fetchFrom(1)), 'string', 'the one that was not created does not count')
+    t.equal(log.lines.length, 2, 'what is thrown is logged where it is caught')
+    await first.filters.close()
   })
 
   t.test('is stored when its process has closed, which answers nothing more', async t => {
