@@ -778,9 +778,9 @@ t.test("the operator's API", async t => {
   })
 
   t.test('a drain has a reason and an end, which other operators see; at the end the node is put back', async t => {
-    const drain = { force: true, reason: ' disk swap ', for: '2s' }
-    t.match((await operator.post('/nodes/devnet/node-1/drain', { ...drain, for: '2 weeks' })).json.error, { field: 'for' })
-    t.match(await operator.post('/nodes/devnet/node-1/drain', drain), {
+    const drainFor = (time: string) => operator.post('/nodes/devnet/node-1/drain', { force: true, reason: ' disk swap ', for: time })
+    t.match((await drainFor('2 weeks')).json.error, { field: 'for' })
+    t.match(await drainFor('1h'), {
       status: 200,
       json: { drained: true, drainReason: 'disk swap', drainedUntil: /Z$/ },
     })
@@ -792,6 +792,8 @@ t.test("the operator's API", async t => {
         after: { reason: 'disk swap', until: /Z$/ },
       },
     )
+    await operator.post('/nodes/devnet/node-1/undrain')
+    t.equal((await drainFor('1s')).status, 200)
     const isDrained = async () => (await operator.get('/nodes')).json.networks[0].upstreams[0].drained
     await waitUntil(async () => !(await isDrained()))
     t.match((await deployment.run('nodes', 'list')).stdout, /devnet +node-1 +up/)
